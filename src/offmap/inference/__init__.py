@@ -1,0 +1,59 @@
+"""The seven methods. A new one is a file here and a line in `METHODS`; tests, study and docs iterate this table."""
+
+from offmap.inference.dropout import MCDropout
+from offmap.inference.ensemble import Ensemble
+from offmap.inference.hmc import HMC
+from offmap.inference.method import Fit, Method
+from offmap.inference.variational import HypernetStart, MeanFieldStart, Variational
+from offmap.objectives import Comparison
+from offmap.optimize import Constant, Cosine, Plateau, Training
+
+__all__ = ["METHODS", "PAPER_METHODS", "PAPER_METHODS_LARGE", "Fit", "Method"]
+
+_FAST = Training(learning_rate=0.01, batch_size=500, schedule=Cosine(steps=2000))
+_COMPARISON = Comparison(n_inputs=100, equal_inputs=True)
+
+METHODS: dict[str, Method] = {
+    "hmc": HMC(),
+    "mc-dropout": MCDropout(training=Training(learning_rate=1e-3, batch_size=50, schedule=Constant(epochs=1000))),
+    "ensemble": Ensemble(
+        training=Training(learning_rate=0.01, batch_size=50, schedule=Constant(epochs=1000), optimizer="momentum")
+    ),
+    "mfvi": Variational(family=MeanFieldStart(), space="parameter", training=_FAST),
+    "funn-mfvi": Variational(
+        family=MeanFieldStart(), space="predictor", training=_FAST, n_divergence_draws=250, comparison=_COMPARISON
+    ),
+    "nn-hyvi": Variational(family=HypernetStart(), space="parameter", training=_FAST, n_divergence_draws=250),
+    "funn-hyvi": Variational(
+        family=HypernetStart(), space="predictor", training=_FAST, n_divergence_draws=250, comparison=_COMPARISON
+    ),
+}
+
+
+def _paper_methods(batch_size: int, patience: int, ensemble: tuple[int, int]) -> dict[str, Method]:
+    """The paper's settings, for small tables or for large ones."""
+
+    def adam(patience: int) -> Training:
+        return Training(learning_rate=0.005, batch_size=batch_size, schedule=Plateau(patience=patience))
+
+    members, epochs = ensemble
+    return {
+        "hmc": HMC(),
+        "mc-dropout": MCDropout(
+            training=Training(learning_rate=1e-3, batch_size=batch_size, schedule=Constant(epochs=2000))
+        ),
+        "ensemble": Ensemble(
+            members=members,
+            training=Training(
+                learning_rate=0.01, batch_size=batch_size, schedule=Constant(epochs=epochs), optimizer="momentum"
+            ),
+        ),
+        "mfvi": Variational(family=MeanFieldStart(), space="parameter", training=adam(2 * patience)),
+        "funn-mfvi": Variational(family=MeanFieldStart(), space="predictor", training=adam(2 * patience)),
+        "nn-hyvi": Variational(family=HypernetStart(), space="parameter", training=adam(patience)),
+        "funn-hyvi": Variational(family=HypernetStart(), space="predictor", training=adam(patience)),
+    }
+
+
+PAPER_METHODS = _paper_methods(batch_size=50, patience=30, ensemble=(10, 3000))
+PAPER_METHODS_LARGE = _paper_methods(batch_size=500, patience=10, ensemble=(5, 500))

@@ -1,0 +1,40 @@
+"""ensemble: the same network trained from many random starts."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+
+from offmap.arrays import Array, Batch, Data, Float, Key
+from offmap.families import Empirical
+from offmap.inference.method import Density, Fit
+from offmap.model import Model
+from offmap.optimize import Training, minimize
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """`members` networks that each minimise the mean squared error, all trained at once and apart.
+
+    Neither prior nor noise takes part: the spread comes from the starts and the order of the rows alone.
+    """
+
+    training: Training
+    members: int = 10
+
+    density: ClassVar[Density] = "gaussian"
+
+    def loss(
+        self, key: Key, parameters: Float[Array, " p"], model: Model, batch: Batch, n_rows: Float[Array, ""]
+    ) -> Float[Array, ""]:
+        """Mean squared error over the batch's rows."""
+        squared = (batch.y - model.predict(parameters, batch.X)) ** 2
+        return jnp.sum(batch.weight * squared) / jnp.sum(batch.weight)
+
+    def fit(self, key: Key, model: Model, data: Data) -> Fit:
+        """The trained members."""
+        start_key, training_key = jax.random.split(key)
+        starts = jax.vmap(model.network.initial)(jax.random.split(start_key, self.members))
+        minimum = minimize(training_key, self, starts, model, data, many=True)
+        return Fit(posterior=Empirical(thetas=minimum.parameters), trace=minimum.trace)

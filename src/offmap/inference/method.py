@@ -1,0 +1,26 @@
+"""What a method is: a frozen value that turns (key, model, data) into a posterior."""
+
+from typing import ClassVar, Literal, NamedTuple, Protocol
+
+from offmap.arrays import Array, Data, Key
+from offmap.families import Posterior
+from offmap.model import Model
+
+Density = Literal["mixture", "gaussian"]
+
+
+class Fit(NamedTuple):
+    """What fitting gives."""
+
+    posterior: Posterior  # arrays only, so it can be saved
+    trace: dict[str, Array]  # for the report; never used to predict
+
+
+class Method(Protocol):
+    """A frozen dataclass whose fields are the hyper-parameters."""
+
+    # How p(y | x) is made of draws: a mixture of one Gaussian each, or one Gaussian with their mean and variance.
+    density: ClassVar[Density]
+
+    def fit(self, key: Key, model: Model, data: Data) -> Fit:
+        """Learn from `data`, in standardised units."""

@@ -1,0 +1,273 @@
+"""minimize(): the only gradient loop. Mini-batches, learning-rate schedules, progress, and a clear end on failure."""
+
+import functools
+import time
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from offmap.arrays import Array, Batch, Data, Float, Int, Key
+from offmap.model import Model
+from offmap.progress import report
+
+Parameters = Any  # a pytree of arrays: a family, or a flat theta
+SECONDS_BETWEEN_REPORTS = 0.5
+
+
+class Pace(NamedTuple):
+    """Where a schedule stands: the current factor on the learning rate, and what decides the next."""
+
+    factor: Float[Array, ""]
+    best_loss: Float[Array, ""]
+    bad_epochs: Int[Array, ""]
+
+
+@dataclass(frozen=True)
+class Plateau:
+    """Multiply the rate by `factor` when the epoch's mean loss has not improved by `threshold`, relative, for
+    `patience` epochs; stop once the rate is at most `stop_rate`. The paper's schedule."""
+
+    factor: float = 0.7
+    patience: int = 30
+    threshold: float = 1e-4
+    stop_rate: float = 1e-4
+    max_epochs: int = 2000
+
+    def n_epochs(self, batches_per_epoch: int) -> int:
+        """Epochs at the most."""
+        return self.max_epochs
+
+    def within_epoch(self, pace: Pace, progress: Float[Array, ""]) -> Float[Array, ""]:
+        """The factor of one step: constant through the epoch."""
+        return pace.factor
+
+    def after_epoch(self, pace: Pace, loss: Float[Array, ""]) -> Pace:
+        """Count the epochs without progress and cut the rate when they exceed the patience."""
+        # |best|, since a relative step below a negative loss lies further down, not nearer to zero.
+        improved = loss < pace.best_loss - self.threshold * jnp.abs(pace.best_loss)
+        improved |= jnp.isinf(pace.best_loss)
+        bad_epochs = jnp.where(improved, 0, pace.bad_epochs + 1)
+        cut = bad_epochs > self.patience
+        return Pace(
+            factor=jnp.where(cut, pace.factor * self.factor, pace.factor),
+            best_loss=jnp.where(improved, loss, pace.best_loss),
+            bad_epochs=jnp.where(cut, 0, bad_epochs),
+        )
+
+
+@dataclass(frozen=True)
+class Cosine:
+    """A fixed number of gradient steps, the rate falling along half a cosine from the full rate to zero."""
+
+    steps: int = 2000
+    stop_rate = 0.0
+
+    def n_epochs(self, batches_per_epoch: int) -> int:
+        """Whole epochs that hold at least `steps` batches."""
+        return -(-self.steps // batches_per_epoch)
+
+    def within_epoch(self, pace: Pace, progress: Float[Array, ""]) -> Float[Array, ""]:
+        """The factor after the share `progress` of all steps."""
+        return 0.5 * (1 + jnp.cos(jnp.pi * progress))
+
+    def after_epoch(self, pace: Pace, loss: Float[Array, ""]) -> Pace:
+        """Nothing to decide."""
+        return pace
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A fixed number of epochs at one rate."""
+
+    epochs: int = 2000
+    stop_rate = 0.0
+
+    def n_epochs(self, batches_per_epoch: int) -> int:
+        """`epochs`, however many batches each has."""
+        return self.epochs
+
+    def within_epoch(self, pace: Pace, progress: Float[Array, ""]) -> Float[Array, ""]:
+        """The full rate."""
+        return pace.factor
+
+    def after_epoch(self, pace: Pace, loss: Float[Array, ""]) -> Pace:
+        """Nothing to decide."""
+        return pace
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a problem is minimised."""
+
+    learning_rate: float
+    batch_size: int
+    schedule: Plateau | Cosine | Constant
+    optimizer: Literal["adam", "momentum"] = "adam"
+
+    def direction(self) -> optax.GradientTransformation:
+        """The optimiser's update before the learning rate: it is multiplied in by the loop, step by step."""
+        return optax.scale_by_adam() if self.optimizer == "adam" else optax.trace(decay=0.9)
+
+    def batches_per_epoch(self, n_rows: int) -> int:
+        """Every row is used once an epoch, so the last batch may be smaller."""
+        return -(-n_rows // min(self.batch_size, n_rows))
+
+
+class Problem(Protocol):
+    """What is minimised, and how: a frozen value, so that JAX recognises it and compiles it once."""
+
+    @property
+    def training(self) -> Training:
+        """How to minimise it."""
+
+    def loss(
+        self, key: Key, parameters: Parameters, model: Model, batch: Batch, n_rows: Float[Array, ""]
+    ) -> Float[Array, ""]:
+        """The loss on one batch out of `n_rows` rows."""
+
+
+class State(NamedTuple):
+    """Everything the loop carries from epoch to epoch."""
+
+    key: Key
+    parameters: Parameters
+    optimizer: Any
+    pace: Pace
+    loss: Float[Array, ""]  # mean over the batches of the last epoch
+
+
+class Loop(NamedTuple):
+    """The state (of all members, where there are several), and the loss and rate of every epoch so far."""
+
+    state: State
+    epoch: Int[Array, ""]
+    losses: Float[Array, "e *members"]
+    rates: Float[Array, "e *members"]
+
+
+class Minimum(NamedTuple):
+    """Where the loop ended, and the epoch-mean loss and learning rate on the way."""
+
+    parameters: Parameters
+    trace: dict[str, Array]
+
+
+def _one_epoch(problem: Problem, model: Model, data: Data, n_epochs: int, state: State, epoch: Int[Array, ""]) -> State:
+    """Every row once, in a fresh random order."""
+    training, n_rows = problem.training, len(data.y)
+    size, n_batches = min(training.batch_size, n_rows), training.batches_per_epoch(n_rows)
+    optimizer = training.direction()
+    key, order_key, batch_key = jax.random.split(state.key, 3)
+    order = jnp.pad(jax.random.permutation(order_key, n_rows), (0, size * n_batches - n_rows))
+    weight = (jnp.arange(size * n_batches) < n_rows).astype(data.y.dtype)
+
+    def one_batch(
+        carry: tuple[Parameters, Any], step: tuple[Key, Array, Array, Array]
+    ) -> tuple[tuple[Parameters, Any], Array]:
+        parameters, optimizer_state = carry
+        step_key, rows, weight, index = step
+        batch = Batch(X=data.X[rows], y=data.y[rows], weight=weight)
+        loss, gradient = jax.value_and_grad(problem.loss, argnums=1)(
+            step_key, parameters, model, batch, jnp.asarray(n_rows, data.y.dtype)
+        )
+        share = (epoch + index / n_batches) / n_epochs
+        rate = training.learning_rate * training.schedule.within_epoch(state.pace, share)
+        update, optimizer_state = optimizer.update(gradient, optimizer_state)
+        return (jax.tree.map(lambda p, u: p - rate * u, parameters, update), optimizer_state), loss
+
+    steps = (
+        jax.random.split(batch_key, n_batches),
+        order.reshape(n_batches, size),
+        weight.reshape(n_batches, size),
+        jnp.arange(n_batches, dtype=data.y.dtype),
+    )
+    (parameters, optimizer_state), losses = jax.lax.scan(one_batch, (state.parameters, state.optimizer), steps)
+    loss = jnp.mean(losses)
+    pace = training.schedule.after_epoch(state.pace, loss)
+    return State(key=key, parameters=parameters, optimizer=optimizer_state, pace=pace, loss=loss)
+
+
+def _going(training: Training, state: State) -> Array:
+    """Whether any member still has a rate to train at, and every loss is finite."""
+    rate = training.learning_rate * state.pace.factor
+    return jnp.any(rate > training.schedule.stop_rate) & jnp.all(jnp.isfinite(state.loss))
+
+
+@functools.partial(jax.jit, static_argnames=("problem", "many"))
+def _run(
+    problem: Problem, many: bool, model: Model, data: Data, loop: Loop, until: Int[Array, ""]
+) -> tuple[Loop, Array]:
+    """Epochs up to number `until`, or to the end of the schedule or a loss that is not finite."""
+    training = problem.training
+
+    def body(loop: Loop) -> Loop:
+        def one(state: State) -> State:
+            return _one_epoch(problem, model, data, len(loop.losses), state, loop.epoch)
+
+        state = (jax.vmap(one) if many else one)(loop.state)
+        return Loop(
+            state=state,
+            epoch=loop.epoch + 1,
+            losses=loop.losses.at[loop.epoch].set(state.loss),
+            rates=loop.rates.at[loop.epoch].set(training.learning_rate * loop.state.pace.factor),
+        )
+
+    loop = jax.lax.while_loop(lambda loop: (loop.epoch < until) & _going(training, loop.state), body, loop)
+    return loop, _going(training, loop.state)
+
+
+@functools.partial(jax.jit, static_argnames=("training", "many", "n_epochs"))
+def _start(training: Training, many: bool, n_epochs: int, key: Key, initial: Parameters) -> Loop:
+    """The loop before its first epoch."""
+
+    def one(key: Key, parameters: Parameters) -> State:
+        pace = Pace(factor=jnp.ones(()), best_loss=jnp.full((), jnp.inf), bad_epochs=jnp.zeros((), jnp.int32))
+        optimizer = training.direction().init(parameters)
+        return State(key=key, parameters=parameters, optimizer=optimizer, pace=pace, loss=jnp.zeros(()))
+
+    if many:
+        state = jax.vmap(one)(jax.random.split(key, len(jax.tree.leaves(initial)[0])), initial)
+    else:
+        state = one(key, initial)
+    curve = jnp.zeros((n_epochs, *state.loss.shape))
+    return Loop(state=state, epoch=jnp.zeros((), jnp.int32), losses=curve, rates=curve)
+
+
+def minimize(key: Key, problem: Problem, initial: Parameters, model: Model, data: Data, many: bool = False) -> Minimum:
+    """Gradient descent on `problem.loss` from `initial`, in mini-batches that use every row each epoch.
+
+    `many`: the leaves of `initial` have a leading axis of members, all trained at once and apart: each has its own
+    order of rows, optimiser state and schedule.
+    """
+    training = problem.training
+    n_epochs = training.schedule.n_epochs(training.batches_per_epoch(len(data.y)))
+    loop, done, chunk, going = _start(training, many, n_epochs, key, initial), 0, 1, True
+    try:
+        while going and done < n_epochs:
+            started = time.perf_counter()
+            until = jnp.asarray(min(done + chunk, n_epochs), jnp.int32)
+            loop, still_going = _run(problem, many, model, data, loop, until)
+            going, done = bool(still_going), int(loop.epoch)  # waits for the device
+            report("training", done, n_epochs)
+            chunk = chunk * 2 if time.perf_counter() - started < SECONDS_BETWEEN_REPORTS / 2 else chunk
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"interrupted after {done} of at most {n_epochs} epochs; nothing was kept.") from None
+    return _finished(training, loop, done)
+
+
+def _finished(training: Training, loop: Loop, done: int) -> Minimum:
+    """The result of a loop that ended, or an error when it ended in numbers that are not finite."""
+    finite = all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in jax.tree.leaves(loop.state.parameters))
+    if not (finite and bool(jnp.all(jnp.isfinite(loop.state.loss)))):
+        earlier = float(jnp.mean(loop.losses[done - 2])) if done > 1 else float("nan")
+        raise FloatingPointError(
+            f"Training diverged: the loss was no longer finite in epoch {done} (mean loss of the epoch before: "
+            f"{earlier:.4g}, learning rate {training.learning_rate:g}). Try a learning rate ten times smaller, or a "
+            "larger noise_std, and look for extreme values in the table."
+        )
+    return Minimum(
+        parameters=loop.state.parameters, trace={"loss": loop.losses[:done], "learning_rate": loop.rates[:done]}
+    )

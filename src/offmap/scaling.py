@@ -1,0 +1,32 @@
+"""To standardised units and back. In float64, before anything is rounded to float32."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Scale(NamedTuple):
+    """Mean and standard deviation of a column, or of each of several. A constant column keeps the scale 1."""
+
+    mean: np.ndarray
+    std: np.ndarray
+
+    @classmethod
+    def of(cls, values: np.ndarray) -> "Scale":
+        """The scale of training values, column by column.
+
+        >>> Scale.of(np.array([[0.0, 5.0], [2.0, 5.0]]))
+        Scale(mean=array([1., 5.]), std=array([1., 1.]))
+        """
+        mean, std = np.mean(values, axis=0), np.std(values, axis=0)
+        # The std of a constant column is a few rounding errors of its mean rather than exactly 0.
+        constant = std <= 8 * np.finfo(np.float64).eps * np.abs(mean)
+        return cls(mean=mean, std=np.where(constant, 1.0, std))
+
+    def standardise(self, values: np.ndarray) -> np.ndarray:
+        """To mean 0 and standard deviation 1, as float32."""
+        return np.asarray((values - self.mean) / self.std, dtype=np.float32)
+
+    def restore(self, values: np.ndarray) -> np.ndarray:
+        """Back to the user's units, as float64."""
+        return np.asarray(values, dtype=np.float64) * self.std + self.mean
