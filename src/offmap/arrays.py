@@ -1,10 +1,13 @@
 """Array aliases and the containers for training rows: the vocabulary of every other file."""
 
+import contextlib
+from collections.abc import Iterator
 from typing import NamedTuple
 
+import jax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-__all__ = ["Array", "Batch", "Bool", "Data", "Float", "Int", "Key"]
+__all__ = ["Array", "Batch", "Bool", "Data", "Float", "Int", "Key", "default_promotion"]
 
 Key = PRNGKeyArray
 
@@ -22,3 +25,10 @@ class Batch(NamedTuple):
     X: Float[Array, "b d"]
     y: Float[Array, " b"]
     weight: Float[Array, " b"]
+
+
+@contextlib.contextmanager
+def default_promotion() -> Iterator[None]:
+    """For calls into libraries that rely on JAX's default promotion of dtypes and ranks, whatever the user has set."""
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        yield

@@ -42,7 +42,9 @@ def kl_knn(q: Float[Array, "n d"], p: Float[Array, "m d"], k: int = 1, floor: fl
     _check_k(k, min(n - 1, m), "other rows of q, or rows of p")
     log_s = log_neighbour_distance(q, p, k, floor)
     log_r = log_neighbour_distance(q, q, k, floor, skip_self=True)
-    ratio = jnp.where(log_s == log_r, 0.0, log_s - log_r)  # -inf - (-inf) is the limit 0, not nan
+    # -inf - (-inf) is the limit 0, not nan. Equal distances above 0 are no such case: their gradients differ.
+    both_zero = jnp.isneginf(log_s) & jnp.isneginf(log_r)
+    ratio = jnp.where(both_zero, 0.0, log_s - log_r)
     return math.log(m / (n - 1)) + d * jnp.mean(ratio)
 
 

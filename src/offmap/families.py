@@ -119,6 +119,6 @@ def dropout_gates(key: Key, network: Network, rate: float, rows: tuple[int, ...]
     """Gates for every hidden layer: 0 with probability `rate`, else 1 / (1 - rate), so that the mean gate is 1."""
     keys = jax.random.split(key, max(len(network.hidden), 1))
     return [
-        jax.random.bernoulli(layer_key, 1 - rate, (*rows, width)) / (1 - rate)
+        jax.random.bernoulli(layer_key, 1 - rate, (*rows, width)).astype(float) / (1 - rate)
         for layer_key, width in zip(keys, network.hidden, strict=False)
     ]

@@ -26,8 +26,8 @@ def held_out_noise_std(key: Key, model: Model, data: Data) -> float:
 
     A small ensemble of the model's network learns four fifths of the rows and is asked for the rest, for as many fifths
     as it takes to collect enough residuals; the better of a short and a long training counts. Unlike the noise that
-    maximises the likelihood of the training rows, this cannot be made small by overfitting. It includes what the network
-    cannot learn, as the likelihood's noise should.
+    maximises the likelihood of the training rows, this cannot be made small by overfitting. It includes what the
+    network cannot learn, as the likelihood's noise should.
     """
     order_key, fit_key = jax.random.split(key)
     order = np.asarray(jax.random.permutation(order_key, len(data.y)))

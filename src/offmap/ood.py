@@ -26,7 +26,9 @@ def conformal_threshold(calibration: np.ndarray, false_alarm_rate: float) -> flo
     +inf, so that nothing is flagged, when the calibration rows are too few for the rate: fewer than 1 / rate - 1.
     """
     # p <= a  <=>  at most m = floor(a (n + 1)) - 1 calibration scores are >= s  <=>  s > the (m + 1)-th largest.
-    allowed = math.floor(false_alarm_rate * (len(calibration) + 1) * (1 + 1e-12)) - 1
+    # m is counted from the p-values themselves: the product a (n + 1) rounds, and would disagree with them.
+    possible = np.arange(1, len(calibration) + 2) / (len(calibration) + 1)
+    allowed = int(np.searchsorted(possible, false_alarm_rate, side="right")) - 1
     if allowed < 0:
         return math.inf
     if allowed >= len(calibration):

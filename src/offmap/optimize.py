@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from offmap.arrays import Array, Batch, Data, Float, Int, Key
+from offmap.arrays import Array, Batch, Data, Float, Int, Key, default_promotion
 from offmap.model import Model
 from offmap.progress import report
 
@@ -173,9 +173,10 @@ def _one_epoch(problem: Problem, model: Model, data: Data, n_epochs: int, state:
         loss, gradient = jax.value_and_grad(problem.loss, argnums=1)(
             step_key, parameters, model, batch, jnp.asarray(n_rows, data.y.dtype)
         )
-        share = (epoch + index / n_batches) / n_epochs
+        share = (epoch.astype(data.y.dtype) + index / n_batches) / n_epochs
         rate = training.learning_rate * training.schedule.within_epoch(state.pace, share)
-        update, optimizer_state = optimizer.update(gradient, optimizer_state)
+        with default_promotion():
+            update, optimizer_state = optimizer.update(gradient, optimizer_state)
         return (jax.tree.map(lambda p, u: p - rate * u, parameters, update), optimizer_state), loss
 
     steps = (
@@ -205,14 +206,18 @@ def _run(
 
     def body(loop: Loop) -> Loop:
         def one(state: State) -> State:
-            return _one_epoch(problem, model, data, len(loop.losses), state, loop.epoch)
+            following = _one_epoch(problem, model, data, len(loop.losses), state, loop.epoch)
+            # A member that is done stays where it is while others go on.
+            return jax.tree.map(lambda new, old: jnp.where(_going(training, state), new, old), following, state)
 
         state = (jax.vmap(one) if many else one)(loop.state)
+        share = loop.epoch.astype(loop.losses.dtype) / len(loop.losses)
+        rate = training.learning_rate * training.schedule.within_epoch(loop.state.pace, share)
         return Loop(
             state=state,
             epoch=loop.epoch + 1,
             losses=loop.losses.at[loop.epoch].set(state.loss),
-            rates=loop.rates.at[loop.epoch].set(training.learning_rate * loop.state.pace.factor),
+            rates=loop.rates.at[loop.epoch].set(rate),
         )
 
     loop = jax.lax.while_loop(lambda loop: (loop.epoch < until) & _going(training, loop.state), body, loop)

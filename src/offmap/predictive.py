@@ -41,14 +41,15 @@ def epistemic_uncertainty(variance: np.ndarray) -> np.ndarray:
 
 
 def mixture_log_density(
-    draws: Float[Array, "s n"], y: Float[Array, " n"], noise_std: Float[Array, ""] | float
+    draws: Float[Array, "s n"], y: Float[Array, " n"], noise_std: Float[Array, "*n"] | float
 ) -> Float[Array, " n"]:
-    """ln of the mean over draws of N(y; draw, noise_std^2), in nats per row."""
-    return logsumexp(gaussian_log_density(y[None, :], draws, noise_std), axis=0) - math.log(len(draws))
+    """ln of the mean over draws of N(y; draw, noise_std^2), in nats per row. One noise for all rows, or one each."""
+    by_row = jnp.broadcast_to(noise_std, y.shape)[None, :]
+    return logsumexp(gaussian_log_density(y[None, :], draws, by_row), axis=0) - math.log(len(draws))
 
 
 def single_log_density(
-    draws: Float[Array, "s n"], y: Float[Array, " n"], noise_std: Float[Array, ""] | float
+    draws: Float[Array, "s n"], y: Float[Array, " n"], noise_std: Float[Array, "*n"] | float
 ) -> Float[Array, " n"]:
     """ln N(y; mean of the draws, variance of the draws + noise_std^2), in nats per row."""
     mean, variance = moments(draws)

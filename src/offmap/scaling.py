@@ -19,9 +19,9 @@ class Scale(NamedTuple):
         Scale(mean=array([1., 5.]), std=array([1., 1.]))
         """
         mean, std = np.mean(values, axis=0), np.std(values, axis=0)
-        # The std of a constant column is a few rounding errors of its mean rather than exactly 0.
-        constant = std <= 8 * np.finfo(np.float64).eps * np.abs(mean)
-        return cls(mean=mean, std=np.where(constant, 1.0, std))
+        # By the range: the computed std of a constant column is the rounding error of its mean, which grows with rows.
+        constant = np.ptp(values, axis=0) <= 8 * np.finfo(np.float64).eps * np.abs(mean)
+        return cls(mean=mean, std=np.where(constant | (std == 0), 1.0, std))
 
     def standardise(self, values: np.ndarray) -> np.ndarray:
         """To mean 0 and standard deviation 1, as float32."""

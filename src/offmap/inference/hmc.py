@@ -15,7 +15,7 @@ from blackjax.adaptation import window_adaptation
 from blackjax.diagnostics import effective_sample_size, potential_scale_reduction
 from sklearn.exceptions import ConvergenceWarning
 
-from offmap.arrays import Array, Data, Float, Int, Key
+from offmap.arrays import Array, Data, Float, Int, Key, default_promotion
 from offmap.families import Empirical
 from offmap.inference.method import Density, Fit
 from offmap.model import Model
@@ -75,9 +75,10 @@ class HMC:
 @functools.partial(jax.jit, static_argnames=("method",))
 def _start(method: HMC, model: Model, data: Data, theta: Float[Array, " p"]) -> Chain:
     """A chain before its first step."""
-    init, _, _ = window_adaptation.base(True, method.target_acceptance)
-    position = blackjax.nuts.init(theta, functools.partial(model.log_joint, data=data))
-    return Chain(position=position, adaptation=init(theta, 1.0))
+    with default_promotion():
+        init, _, _ = window_adaptation.base(True, method.target_acceptance)
+        position = blackjax.nuts.init(theta, functools.partial(model.log_joint, data=data))
+        return Chain(position=position, adaptation=init(theta, 1.0))
 
 
 @functools.partial(jax.jit, static_argnames=("method",))
@@ -102,7 +103,8 @@ def _advance(
             diverged=info.is_divergent,
         )
 
-    return jax.lax.scan(one_step, chain, (keys, stages))
+    with default_promotion():
+        return jax.lax.scan(one_step, chain, (keys, stages))
 
 
 class _Chains:
@@ -136,11 +138,13 @@ class _Chains:
         method, model, data = self.problem
         _, _, final = window_adaptation.base(True, method.target_acceptance)
         chain = _start(method, model, data, start)
-        schedule = jnp.asarray(window_adaptation.build_schedule(method.warmup), jnp.int32)
+        with default_promotion():
+            schedule = jnp.asarray(window_adaptation.build_schedule(method.warmup), jnp.int32)
         adapting = jnp.concatenate([jnp.ones((method.warmup, 1), jnp.int32), schedule], axis=1)
         warmup_key, draw_key = jax.random.split(key)
         chain, _ = self._steps(chain, warmup_key, adapting)
-        step_size, mass = final(chain.adaptation)
+        with default_promotion():
+            step_size, mass = final(chain.adaptation)
         frozen = chain.adaptation._replace(step_size=step_size, inverse_mass_matrix=mass)
         _, steps = self._steps(chain._replace(adaptation=frozen), draw_key, jnp.zeros((method.draws, 3), jnp.int32))
         return steps
@@ -168,7 +172,7 @@ def _diagnose(key: Key, model: Model, data: Data, thetas: Float[Array, "c s p"])
     return {
         f"{name}_{of}": statistic
         for of, values in (("predictions", predictions), ("theta", thetas))
-        for name, statistic in (("rhat", split_rhat(values)), ("ess", effective_sample_size(values)))
+        for name, statistic in (("rhat", split_rhat(values)), ("ess", ess(values)))
     }
 
 
@@ -176,20 +180,28 @@ def split_rhat(values: Float[Array, "c s v"]) -> Float[Array, " v"]:
     """R-hat with every chain cut in two, so that a chain that drifts is seen as well as chains that differ."""
     chains, draws, _ = values.shape
     halves = values[:, : draws // 2 * 2].reshape(2 * chains, draws // 2, -1)
-    return potential_scale_reduction(halves)
+    with default_promotion():
+        return potential_scale_reduction(halves)
+
+
+def ess(values: Float[Array, "c s v"]) -> Float[Array, " v"]:
+    """Effective sample size, over all chains."""
+    with default_promotion():
+        return effective_sample_size(values)
 
 
 def _warn_if_not_mixed(trace: dict[str, Array]) -> None:
     """Say which prediction mixed worst, when it did not mix well."""
     rhat = trace["rhat_predictions"]
     worst = int(jnp.argmax(rhat))
+    size, worst_theta = float(trace["ess_predictions"][worst]), float(jnp.max(trace["rhat_theta"]))
     if rhat[worst] > RHAT_LIMIT:
         n_rows = len(rhat) - N_CHECKED_INPUTS
         where = f"checked training row {worst}" if worst < n_rows else f"OOD input {worst - n_rows}"
         warnings.warn(
             f"The chains have not mixed: of {len(rhat)} checked predictions the worst, at {where}, has R-hat "
-            f"{rhat[worst]:.3f} (limit {RHAT_LIMIT}) and effective sample size {trace['ess_predictions'][worst]:.0f}. "
-            f"Use more warmup or draws, or a larger noise_std. (Worst R-hat of theta: {jnp.max(trace['rhat_theta']):.2f}.)",
+            f"{rhat[worst]:.3f} (limit {RHAT_LIMIT}) and effective sample size {size:.0f}. Use more warmup or draws, "
+            f"or a larger noise_std. (The worst R-hat of theta is {worst_theta:.2f}.)",
             ConvergenceWarning,
             stacklevel=2,
         )
