@@ -5,7 +5,7 @@ import functools
 import math
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, overload
 
 import jax
 import jax.numpy as jnp
@@ -175,6 +175,12 @@ class DiverseRegressor(RegressorMixin, BaseEstimator):
         """Mean and epistemic variance of new rows, in target units."""
         result = in_chunks(self.network_, self._thetas(), self._rows(X), moments)
         return self.y_scale_.restore(result.mean), np.asarray(result.variance, np.float64) * self.y_scale_.std**2
+
+    @overload
+    def predict(self, X: Any, return_std: Literal[False] = False) -> np.ndarray: ...
+
+    @overload
+    def predict(self, X: Any, return_std: Literal[True]) -> tuple[np.ndarray, np.ndarray]: ...
 
     def predict(self, X: Any, return_std: bool = False) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """The mean of the predictors; with `return_std` also the total std: their spread and the noise together."""

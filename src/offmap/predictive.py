@@ -14,8 +14,9 @@ from offmap.arrays import Array, Float
 from offmap.likelihood import gaussian_log_density
 from offmap.network import Network
 
-# Hidden values held at once, in floats (64 MB): what bounds memory, whatever the number of rows, draws or units.
-FLOATS_AT_ONCE = 16_000_000
+# Hidden values held at once, in floats (16 MB): few enough to stay in a processor's cache, whatever the table's size.
+FLOATS_AT_ONCE = 4_000_000
+ROWS_AT_ONCE = 256
 
 
 class Moments(NamedTuple):
@@ -81,11 +82,12 @@ def in_chunks(
     """`summary(draws, ...)` of all rows of X, computed over chunks of rows so that memory does not grow with them.
 
     `summary` maps draws (s, n), and the chunk of every array in `by_row`, to arrays whose last axis is the rows.
-    The last chunk is padded to the length of the others: one shape, compiled once.
+    The last chunk is padded. All chunks of all tables have one length, a power of two: one program serves them, and a
+    row's numbers do not depend on the rows around it, to the last bit.
     """
     widest = max((*network.hidden, 1))
-    size = max(1, min(len(X), FLOATS_AT_ONCE // (len(thetas) * widest)))
-    size = 1 << (size.bit_length() - 1) if size < len(X) else size
+    fitting = max(1, min(ROWS_AT_ONCE, FLOATS_AT_ONCE // (len(thetas) * widest)))
+    size = 1 << (fitting.bit_length() - 1)
     parts = []
     for first in range(0, len(X), size):
         chunk = [np.asarray(rows[first : first + size]) for rows in (X, *by_row)]

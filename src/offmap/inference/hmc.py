@@ -4,18 +4,21 @@ import functools
 import os
 import threading
 import warnings
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import blackjax
 import jax
 import jax.numpy as jnp
-from blackjax.adaptation import window_adaptation
-from blackjax.diagnostics import effective_sample_size, potential_scale_reduction
+from blackjax.adaptation.mass_matrix import mass_matrix_adaptation
+from blackjax.adaptation.staged_adaptation import build_schedule
+from blackjax.adaptation.step_size import dual_averaging_adaptation
+from blackjax.diagnostics import ess_bulk
+from blackjax.diagnostics import rhat as rank_normalised_rhat
 from sklearn.exceptions import ConvergenceWarning
 
-from offmap.arrays import Array, Data, Float, Int, Key, default_promotion
+from offmap.arrays import Array, Bool, Data, Float, Int, Key, default_promotion
 from offmap.families import Empirical
 from offmap.inference.method import Density, Fit
 from offmap.model import Model
@@ -28,10 +31,19 @@ N_CHECKED_INPUTS = 100
 
 
 class Chain(NamedTuple):
-    """One Markov chain: where it is, and the step size and mass matrix it has learned so far."""
+    """One Markov chain: where it is, and what it has learned of its step size and (diagonal) mass matrix."""
 
     position: Any  # blackjax's HMCState
-    adaptation: Any  # blackjax's WindowAdaptationState
+    step_size: Any  # blackjax's DualAveragingAdaptationState
+    mass: Any  # blackjax's MassMatrixAdaptationState
+
+
+class Stage(NamedTuple):
+    """What a step adapts, after Stan: the step size always, the mass in windows, each of which starts afresh."""
+
+    adapting: Bool[Array, " s"]
+    learns_mass: Bool[Array, " s"]
+    ends_window: Bool[Array, " s"]
 
 
 class Steps(NamedTuple):
@@ -76,27 +88,52 @@ class HMC:
 def _start(method: HMC, model: Model, data: Data, theta: Float[Array, " p"]) -> Chain:
     """A chain before its first step."""
     with default_promotion():
-        init, _, _ = window_adaptation.base(True, method.target_acceptance)
-        position = blackjax.nuts.init(theta, functools.partial(model.log_joint, data=data))
-        return Chain(position=position, adaptation=init(theta, 1.0))
+        return Chain(
+            position=blackjax.nuts.init(theta, functools.partial(model.log_joint, data=data)),
+            step_size=dual_averaging_adaptation(method.target_acceptance)[0](1.0),
+            mass=mass_matrix_adaptation(is_diagonal_matrix=True)[0](len(theta)),
+        )
+
+
+def _stages(method: HMC) -> tuple[Stage, Stage]:
+    """The stages of warm-up, and of the draws after it."""
+    with default_promotion():
+        schedule = jnp.asarray(build_schedule(method.warmup), bool)
+    still = jnp.zeros(method.draws, bool)
+    return (
+        Stage(adapting=jnp.ones(method.warmup, bool), learns_mass=schedule[:, 0], ends_window=schedule[:, 1]),
+        Stage(adapting=still, learns_mass=still, ends_window=still),
+    )
+
+
+def _adapted(method: HMC, chain: Chain, stage: Stage, acceptance_rate: Float[Array, ""]) -> Chain:
+    """The chain after learning from its last step what the stage says."""
+    start_step, update_step, final_step = dual_averaging_adaptation(method.target_acceptance)
+    _, update_mass, final_mass = mass_matrix_adaptation(is_diagonal_matrix=True)
+    state = chain.position
+    step_size = update_step(chain.step_size, acceptance_rate)
+    mass = _where(stage.learns_mass, update_mass(chain.mass, state.position, state.logdensity_grad), chain.mass)
+    mass = _where(stage.ends_window, final_mass(mass), mass)
+    step_size = _where(stage.ends_window, start_step(final_step(step_size)), step_size)
+    return _where(stage.adapting, chain._replace(step_size=step_size, mass=mass), chain)
+
+
+def _where(condition: Bool[Array, ""], new: Any, old: Any) -> Any:
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), new, old)
 
 
 @functools.partial(jax.jit, static_argnames=("method",))
-def _advance(
-    method: HMC, model: Model, data: Data, chain: Chain, keys: Key, stages: Int[Array, "s 3"]
-) -> tuple[Chain, Steps]:
-    """One step per row of `stages`: whether to adapt, and what blackjax's window adaptation does at this step."""
-    _, update, _ = window_adaptation.base(True, method.target_acceptance)
+def _advance(method: HMC, model: Model, data: Data, chain: Chain, keys: Key, stages: Stage) -> tuple[Chain, Steps]:
+    """One step of the chain per stage."""
     kernel = blackjax.nuts.build_kernel()
     log_density = functools.partial(model.log_joint, data=data)
 
-    def one_step(chain: Chain, step: tuple[Key, Int[Array, " 3"]]) -> tuple[Chain, Steps]:
+    def one_step(chain: Chain, step: tuple[Key, Stage]) -> tuple[Chain, Steps]:
         key, stage = step
-        step_size, mass = chain.adaptation.step_size, chain.adaptation.inverse_mass_matrix
-        position, info = kernel(key, chain.position, log_density, step_size, mass)
-        learned = update(chain.adaptation, stage[1:], position.position, info.acceptance_rate)
-        adaptation = jax.tree.map(lambda new, old: jnp.where(stage[0] == 1, new, old), learned, chain.adaptation)
-        return Chain(position=position, adaptation=adaptation), Steps(
+        log_step = jnp.where(stage.adapting, chain.step_size.log_step_size, chain.step_size.log_step_size_avg)
+        position, info = kernel(key, chain.position, log_density, jnp.exp(log_step), chain.mass.inverse_mass_matrix)
+        chain = _adapted(method, chain._replace(position=position), stage, info.acceptance_rate)
+        return chain, Steps(
             theta=position.position,
             acceptance_rate=info.acceptance_rate,
             leapfrog_steps=info.num_integration_steps,
@@ -135,28 +172,22 @@ class _Chains:
         return [chain.result() for chain in running]
 
     def _run_one(self, start: Float[Array, " p"], key: Key) -> Steps:
-        method, model, data = self.problem
-        _, _, final = window_adaptation.base(True, method.target_acceptance)
-        chain = _start(method, model, data, start)
-        with default_promotion():
-            schedule = jnp.asarray(window_adaptation.build_schedule(method.warmup), jnp.int32)
-        adapting = jnp.concatenate([jnp.ones((method.warmup, 1), jnp.int32), schedule], axis=1)
+        """Warm up, then keep every state from there on."""
         warmup_key, draw_key = jax.random.split(key)
-        chain, _ = self._steps(chain, warmup_key, adapting)
-        with default_promotion():
-            step_size, mass = final(chain.adaptation)
-        frozen = chain.adaptation._replace(step_size=step_size, inverse_mass_matrix=mass)
-        _, steps = self._steps(chain._replace(adaptation=frozen), draw_key, jnp.zeros((method.draws, 3), jnp.int32))
-        return steps
+        warmup, draws = _stages(self.problem[0])
+        chain, _ = self._steps(_start(*self.problem, start), warmup_key, warmup)
+        return self._steps(chain, draw_key, draws)[1]
 
-    def _steps(self, chain: Chain, key: Key, stages: Int[Array, "s 3"]) -> tuple[Chain, Steps]:
+    def _steps(self, chain: Chain, key: Key, stages: Stage) -> tuple[Chain, Steps]:
         """One step per stage, in calls short enough to be interrupted."""
-        keys, parts = jax.random.split(key, len(stages)), []
-        for first in range(0, len(stages), STEPS_PER_CALL):
+        n_steps, parts = len(stages.adapting), []
+        keys = jax.random.split(key, n_steps)
+        for first in range(0, n_steps, STEPS_PER_CALL):
             if self.cancelled.is_set():
-                break
+                raise CancelledError
             piece = slice(first, first + STEPS_PER_CALL)
-            chain, steps = jax.block_until_ready(_advance(*self.problem, chain, keys[piece], stages[piece]))
+            stage = jax.tree.map(lambda flags, piece=piece: flags[piece], stages)
+            chain, steps = jax.block_until_ready(_advance(*self.problem, chain, keys[piece], stage))
             parts.append(steps)
             with self.lock:
                 self.done += len(steps.theta)
@@ -165,42 +196,40 @@ class _Chains:
 
 @jax.jit
 def _diagnose(key: Key, model: Model, data: Data, thetas: Float[Array, "c s p"]) -> dict[str, Array]:
-    """Split R-hat and effective sample size of predictions at training rows and rows of nu, and of theta."""
+    """R-hat and effective sample size of predictions at training rows and rows of nu, and of theta."""
     rows = data.X[:: max(1, len(data.X) // N_CHECKED_INPUTS)][:N_CHECKED_INPUTS]
     X = jnp.concatenate([rows, model.inputs.sample(key, N_CHECKED_INPUTS)])
     predictions = jax.lax.map(lambda chain: model.predict_draws(chain, X), thetas)
     return {
         f"{name}_{of}": statistic
         for of, values in (("predictions", predictions), ("theta", thetas))
-        for name, statistic in (("rhat", split_rhat(values)), ("ess", ess(values)))
+        for name, statistic in (("rhat", rhat(values)), ("ess", ess(values)))
     }
 
 
-def split_rhat(values: Float[Array, "c s v"]) -> Float[Array, " v"]:
-    """R-hat with every chain cut in two, so that a chain that drifts is seen as well as chains that differ."""
-    chains, draws, _ = values.shape
-    halves = values[:, : draws // 2 * 2].reshape(2 * chains, draws // 2, -1)
+def rhat(values: Float[Array, "c s v"]) -> Float[Array, " v"]:
+    """Rank-normalised split R-hat: near 1 when the chains, and the halves of each, agree."""
     with default_promotion():
-        return potential_scale_reduction(halves)
+        return rank_normalised_rhat(values)
 
 
 def ess(values: Float[Array, "c s v"]) -> Float[Array, " v"]:
-    """Effective sample size, over all chains."""
+    """Bulk effective sample size, over all chains."""
     with default_promotion():
-        return effective_sample_size(values)
+        return ess_bulk(values)
 
 
 def _warn_if_not_mixed(trace: dict[str, Array]) -> None:
     """Say which prediction mixed worst, when it did not mix well."""
-    rhat = trace["rhat_predictions"]
-    worst = int(jnp.argmax(rhat))
+    rhats = trace["rhat_predictions"]
+    worst = int(jnp.argmax(rhats))
     size, worst_theta = float(trace["ess_predictions"][worst]), float(jnp.max(trace["rhat_theta"]))
-    if rhat[worst] > RHAT_LIMIT:
-        n_rows = len(rhat) - N_CHECKED_INPUTS
+    if rhats[worst] > RHAT_LIMIT:
+        n_rows = len(rhats) - N_CHECKED_INPUTS
         where = f"checked training row {worst}" if worst < n_rows else f"OOD input {worst - n_rows}"
         warnings.warn(
-            f"The chains have not mixed: of {len(rhat)} checked predictions the worst, at {where}, has R-hat "
-            f"{rhat[worst]:.3f} (limit {RHAT_LIMIT}) and effective sample size {size:.0f}. Use more warmup or draws, "
+            f"The chains have not mixed: of {len(rhats)} checked predictions the worst, at {where}, has R-hat "
+            f"{rhats[worst]:.3f} (limit {RHAT_LIMIT}) and effective sample size {size:.0f}. Use more warmup or draws, "
             f"or a larger noise_std. (The worst R-hat of theta is {worst_theta:.2f}.)",
             ConvergenceWarning,
             stacklevel=2,

@@ -1,6 +1,6 @@
 """What a method is: a frozen value that turns (key, model, data) into a posterior."""
 
-from typing import ClassVar, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 from offmap.arrays import Array, Data, Key
 from offmap.families import Posterior
@@ -19,6 +19,7 @@ class Fit(NamedTuple):
 class Method(Protocol):
     """A frozen dataclass whose fields are the hyper-parameters."""
 
+    __dataclass_fields__: ClassVar[dict[str, Any]]
     # How p(y | x) is made of draws: a mixture of one Gaussian each, or one Gaussian with their mean and variance.
     density: ClassVar[Density]
 

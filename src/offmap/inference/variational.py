@@ -19,6 +19,7 @@ from offmap.objectives import (
     predictor_divergence,
 )
 from offmap.optimize import Training, minimize
+from offmap.prior import GaussianPrior
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,8 @@ class Variational:
     between predictors at rows of nu (eq. 5), as `comparison` says. The two terms use separate draws of q.
 
     `prior_weight` is 0 in the paper. The divergence of predictors looks at nu alone, so it cannot see a predictor that
-    bends to every training row; the prior's density of theta can, and a weight of 1 is what Bayes' rule gives it.
+    bends to every training row; the prior's density of theta can, and a weight of 1 is what Bayes' rule gives it. A
+    prior on predictors has no such density, so then it plays no part.
     """
 
     family: HypernetStart | MeanFieldStart
@@ -78,7 +80,7 @@ class Variational:
             divergence = parameter_divergence(divergence_key, model, q, self.n_divergence_draws, self.comparison.k)
         else:
             divergence = predictor_divergence(divergence_key, model, q, self.n_divergence_draws, self.comparison)
-        if self.prior_weight:
+        if self.prior_weight and isinstance(model.prior, GaussianPrior):
             log_prior = jnp.mean(jax.vmap(model.parameter_prior.log_density)(thetas))
             divergence = divergence - self.prior_weight * log_prior
         return expected_log_likelihood(model, thetas, batch) - jnp.sum(batch.weight) / n_rows * divergence

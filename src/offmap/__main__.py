@@ -1,0 +1,5 @@
+"""python -m offmap."""
+
+from offmap.cli import app
+
+app(prog_name="offmap")
