@@ -1,6 +1,39 @@
-"""Strictness for every test: no silent change of dtype, no silent broadcast of ranks."""
+"""Strictness for every test: no silent change of dtype or rank. And the UCI tables, where they are."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
 
 import jax
+import numpy as np
+import pytest
+from sklearn.model_selection import train_test_split
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
+
+
+class Split(NamedTuple):
+    """A table under the paper's fixed split: a tenth of the rows is for testing."""
+
+    X: np.ndarray
+    X_train: np.ndarray
+    X_test: np.ndarray
+    y_train: np.ndarray
+    y_test: np.ndarray
+
+
+@pytest.fixture
+def uci() -> Callable[[str], Split]:
+    """A function from a key such as "yacht" to that table's split."""
+    folder = os.environ.get("OFFMAP_DATA")
+    if not folder:
+        pytest.skip("OFFMAP_DATA is not set: the UCI tables are not here")
+
+    def read(name: str) -> Split:
+        table = np.genfromtxt(Path(folder) / f"{name}.csv", delimiter=",", skip_header=1)
+        X, y = table[:, :-1], table[:, -1]
+        return Split(X, *train_test_split(X, y, test_size=0.1, random_state=42))
+
+    return read

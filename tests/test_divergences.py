@@ -113,7 +113,7 @@ def estimates(n: int, m: int, d: int, k: int, scale: float, shift: float) -> tup
         return jax.jit(lambda keys: jax.lax.map(once, keys))(jax.random.split(jax.random.key(4), 40))
 
 
-@pytest.mark.parametrize(("d", "k"), [(1, 1), (2, 3), (5, 1), (20, 1), (20, 3)])
+@pytest.mark.parametrize(("d", "k"), [(1, 1), (2, 3), (5, 3), (20, 1)])
 def test_gaussian_estimates_have_their_exact_mean(d: int, k: int) -> None:
     """The truth is the estimators' own mean at this n, which in d = 5 and 20 is far from the closed form."""
     n, m = 200, 150
@@ -154,8 +154,7 @@ def finite_differences(f: Callable[[np.ndarray], float], x: np.ndarray, step: fl
     return np.array([(f(x + e) - f(x - e)) / (2 * step) for e in steps]).reshape(x.shape)
 
 
-@pytest.mark.parametrize("floor", [0.0, 0.8])  # a third of the distances below are under 0.8
-@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize(("k", "floor"), [(1, 0.0), (3, 0.0), (1, 1.2), (3, 1.85)])  # half of the distances are under
 def test_gradients_are_finite_differences(k: int, floor: float) -> None:
     q, p = rows(5, 8, 3), rows(6, 6, 3)
     with jax.enable_x64(True):

@@ -31,8 +31,8 @@ def test_digits_are_kept_far_from_the_origin() -> None:
     assert np.max(np.abs(gram - expected)) > 10 * np.max(expected)
 
 
-@pytest.mark.parametrize("k", [1, 2, 7, 30])
-@pytest.mark.parametrize("d", [1, 5, 20])
+@pytest.mark.parametrize("k", [1, 7, 30])
+@pytest.mark.parametrize("d", [1, 20])
 def test_nearest_is_a_k_d_trees(k: int, d: int) -> None:
     queries, points = rows(2, 40, d), rows(3, 30, d)
     expected = cKDTree(np.asarray(points)).query(np.asarray(queries), [k])[1][:, 0]
@@ -48,14 +48,14 @@ def test_copies_are_neighbours_but_a_row_is_not_its_own() -> None:
 
 def test_gradient_flows_through_the_chosen_pair_alone() -> None:
     """ln |a - b| has the gradient (a - b) / |a - b|^2 in a, and minus that in b."""
-    query, points = jnp.array([[0.0, 0.0]]), jnp.array([[3.0, 4.0], [30.0, 40.0]])
+    query, points = jnp.array([[0.0, 0.0]]), jnp.array([[0.3, 0.4], [30.0, 40.0]])
 
     def total(query: jax.Array, points: jax.Array) -> jax.Array:
-        return jnp.sum(log_neighbour_distance(query, points, 1, floor=0.1))
+        return jnp.sum(log_neighbour_distance(query, points, 1, floor=0.4))
 
     at_query, at_points = jax.grad(total, argnums=(0, 1))(query, points)
-    np.testing.assert_allclose(at_query, [[-3 / 25, -4 / 25]], rtol=1e-6)
-    np.testing.assert_allclose(at_points, [[3 / 25, 4 / 25], [0, 0]], rtol=1e-6)
+    np.testing.assert_allclose(at_query, [[-0.3 / 0.25, -0.4 / 0.25]], rtol=1e-6)
+    np.testing.assert_allclose(at_points, [[0.3 / 0.25, 0.4 / 0.25], [0.0, 0.0]], rtol=1e-6)
 
 
 @pytest.mark.parametrize("apart", [0.0, 0.05])
@@ -66,12 +66,13 @@ def test_under_the_floor_the_value_is_the_floors_and_nothing_pulls(apart: float)
     np.testing.assert_array_equal(gradient, [[0.0]])
 
 
-def test_the_cube_of_pairs_and_columns_is_never_made() -> None:
+@pytest.mark.parametrize("k", [1, 2])  # a compiled kernel, where there is one, and plain JAX
+def test_the_cube_of_pairs_and_columns_is_never_made(k: int) -> None:
     """500 x 500 x 1000 floats are 1 GB; the pairs alone are 1 MB, and the gradient may keep a few such."""
     A = jax.ShapeDtypeStruct((500, 1000), jnp.float32)
 
     def total(queries: jax.Array, points: jax.Array) -> jax.Array:
-        return jnp.sum(log_neighbour_distance(queries, points, 1, floor=0.0))
+        return jnp.sum(log_neighbour_distance(queries, points, k, floor=0.0))
 
     memory = jax.jit(jax.grad(total, argnums=(0, 1))).lower(A, A).compile().memory_analysis()
     assert memory is not None

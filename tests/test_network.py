@@ -1,5 +1,7 @@
 """The network against a plain numpy forward pass and against scikit-learn's."""
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -50,6 +52,23 @@ def test_sklearns_network_with_the_same_weights_predicts_the_same(
     theirs.coefs_ = [np.asarray(layer.weight, np.float64) for layer in network.layers(theta)]
     theirs.intercepts_ = [np.asarray(layer.bias, np.float64) for layer in network.layers(theta)]
     np.testing.assert_allclose(network.apply(theta, X)[:, 0], theirs.predict(np.asarray(X)), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("hidden", [(), (1,), (7,), (50,), (6, 4)])  # one ReLU layer may have a compiled kernel
+@pytest.mark.parametrize("n_rows", [1, 37])
+def test_draws_are_forward_passes_and_so_are_their_gradients(hidden: tuple[int, ...], n_rows: int) -> None:
+    network = Network(n_inputs=3, hidden=hidden)
+    thetas = jax.vmap(network.initial)(jax.random.split(jax.random.key(2), 5))
+    X = jax.random.normal(jax.random.key(3), (n_rows, 3))
+    one_by_one = np.stack([plain_forward(network, theta, X)[:, 0] for theta in thetas])
+    np.testing.assert_allclose(network.draws(thetas, X), one_by_one, rtol=1e-5, atol=1e-6)
+
+    def squares(draws: Callable[[jax.Array, jax.Array], jax.Array]) -> Callable[[jax.Array, jax.Array], jax.Array]:
+        return lambda thetas, X: jnp.sum(draws(thetas, X) ** 2)
+
+    gradients, plain = (jax.jit(jax.grad(squares(f), (0, 1)))(thetas, X) for f in (network.draws, network.plain_draws))
+    for gradient, expected in zip(gradients, plain, strict=True):
+        np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_without_hidden_layers_it_is_linear() -> None:

@@ -22,6 +22,7 @@ from offmap.estimators import DiverseRegressor, OODDetector
 from offmap.inference import dropout, ensemble, hmc, variational
 
 FORMAT = 1
+FILES = ("model.json", "arrays.safetensors")
 ESTIMATORS = {cls.__name__: cls for cls in (DiverseRegressor, OODDetector)}
 # The only classes that a model directory can bring to life: values made of numbers, strings and arrays.
 VALUES = {
@@ -48,6 +49,8 @@ def save(estimator: DiverseRegressor | OODDetector, path: str | Path, overwrite:
     target = Path(path)
     if target.exists() and not overwrite:
         raise FileExistsError(f"{target} exists already. Choose another path, or pass overwrite=True.")
+    if target.exists() and not (target.is_dir() and {file.name for file in target.iterdir()} <= set(FILES)):
+        raise FileExistsError(f"{target} is not a model directory, so it is not overwritten. Choose another path.")
     arrays: dict[str, np.ndarray] = {}
     body = _encode(estimator, "model", arrays)
     blob = save_arrays(arrays)
@@ -64,17 +67,21 @@ def save(estimator: DiverseRegressor | OODDetector, path: str | Path, overwrite:
         fresh.mkdir()
         (fresh / "arrays.safetensors").write_bytes(blob)
         (fresh / "model.json").write_text(json.dumps(document, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-        if target.exists():
-            target.rename(old)
-        fresh.rename(target)
+        try:
+            if target.exists():
+                target.rename(old)
+            fresh.rename(target)
+        except BaseException:
+            if old.exists() and not target.exists():
+                old.rename(target)
+            raise
 
 
 def load(path: str | Path) -> Any:
     """The estimator that `save` wrote, giving the same numbers (across versions of JAX: nearly the same)."""
     source = Path(path)
     try:
-        text = (source / "model.json").read_text(encoding="utf-8")
-        blob = (source / "arrays.safetensors").read_bytes()
+        text, blob = ((source / name).read_bytes() for name in FILES)
     except (FileNotFoundError, NotADirectoryError):
         raise ModelFileError(
             f"{source} is not a model directory: it must hold model.json and arrays.safetensors."
@@ -118,7 +125,7 @@ def _encode(value: Any, name: str, arrays: dict[str, np.ndarray]) -> Any:
         fields = {key: encode(getattr(value, key), key) for key in _fields(value)}
         return {"value": type(value).__name__, "fields": fields}
     if isinstance(value, jax.Array | np.ndarray) and np.asarray(value).dtype.kind not in "OU":
-        arrays[name] = np.ascontiguousarray(value)
+        arrays[name] = np.asarray(value, order="C")  # unlike ascontiguousarray, keeps an array without axes
         return {"array": name, "jax": isinstance(value, jax.Array)}
     if isinstance(value, np.ndarray):
         return {"strings": [str(item) for item in value]}

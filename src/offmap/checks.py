@@ -1,6 +1,7 @@
 """Errors at the door: what is wrong with the user's arrays or settings, where, and what to do."""
 
 from collections.abc import Mapping, Sequence
+from numbers import Integral, Real
 from typing import Any, TypeVar
 
 import narwhals as nw
@@ -9,17 +10,80 @@ import numpy as np
 Choice = TypeVar("Choice")
 
 
-def refuse_text_columns(X: Any) -> None:
-    """An error that names the columns of a data frame that hold no numbers."""
-    frame = nw.from_native(X, eager_only=True, pass_through=True)
-    if not isinstance(frame, nw.DataFrame):
-        return
-    text = [name for name, kind in frame.schema.items() if not (kind.is_numeric() or kind == nw.Boolean())]
+def is_number(value: Any) -> bool:
+    """Whether a setting is one real number, Python's or NumPy's."""
+    return isinstance(value, Real)
+
+
+def is_whole_number(value: Any) -> bool:
+    """Whether a setting is one whole number, Python's or NumPy's."""
+    return isinstance(value, Integral)
+
+
+def refuse_text_columns(X: Any, what: str = "X") -> None:
+    """An error that names the columns of a table that hold no numbers."""
+    frame = nw.from_native(X, pass_through=True)
+    text: list[str] = []
+    if isinstance(frame, nw.LazyFrame):
+        raise ValueError(f"{what} is a lazy frame: its values are not there yet. Pass {what}.collect().")
+    if isinstance(frame, nw.DataFrame):
+        text = [repr(column.name) for column in frame.iter_columns() if not _is_numeric(column)]
+    elif isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "OUS":
+        text = [str(column) for column in range(X.shape[1]) if not _reads_as_numbers(X[:, column])]
     if text:
         raise ValueError(
-            f"could not convert to numbers: text or dates in {_listed([repr(name) for name in text])}. "
+            f"could not convert {what} to numbers: text or dates in column{'s' * (len(text) > 1)} {_listed(text)}. "
             "Encode or drop such columns first."
         )
+
+
+def _is_numeric(column: nw.Series[Any]) -> bool:
+    """Whether a frame's column holds numbers; one of mixed objects does when each of them can be read as one."""
+    if column.dtype not in (nw.Object, nw.Unknown):
+        return column.dtype.is_numeric() or column.dtype == nw.Boolean
+    try:
+        return _reads_as_numbers(column.to_numpy())
+    except TypeError:
+        return False
+
+
+def _reads_as_numbers(values: np.ndarray) -> bool:
+    try:
+        values.astype(np.float64)
+    except ValueError:
+        return False
+    return True
+
+
+def refuse_other_columns(X: Any, owner: str, n_columns: int, names: Sequence[str] | None) -> None:
+    """An error that says which columns are expected when their number is another, and their names do not tell."""
+    shape = _shape(X)
+    if len(shape) == 2 and shape[1] != n_columns and (names is None or not hasattr(X, "columns")):
+        expected = "" if names is None else f": {_listed([repr(str(name)) for name in names])}"
+        raise ValueError(
+            f"X has {shape[1]} features, but {owner} is expecting {n_columns} features as input{expected}. "
+            "Pass the columns of the fit, in the same order."
+        )
+
+
+def target_as_numbers(y: Any, X: Any) -> np.ndarray:
+    """The target of the rows of X as float64; an error when it holds text or gaps, or is not one number per row."""
+    if np.asarray(y).dtype.kind == "c":
+        raise ValueError("Complex data not supported: y holds complex numbers. Pass one real number per row of X.")
+    try:
+        values = np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError("could not convert y to numbers: it holds text. Pass one number per row of X.") from None
+    shape = _shape(X)
+    if len(shape) == 2 and values.shape not in ((shape[0],), (shape[0], 1)):
+        raise ValueError(f"y has shape {values.shape}, but X has {shape[0]} rows. Pass one target per row.")
+    refuse_gaps(values, "y")
+    return values
+
+
+def _shape(X: Any) -> tuple[int, ...]:
+    """The shape of an array, a frame or nested lists."""
+    return tuple(X.shape) if hasattr(X, "shape") else np.asarray(X).shape
 
 
 def refuse_gaps(values: np.ndarray, what: str, names: Sequence[str] | None = None) -> None:
@@ -40,7 +104,7 @@ def refuse_gaps(values: np.ndarray, what: str, names: Sequence[str] | None = Non
     )
 
 
-def chosen_by_name(name: str, choices: Mapping[str, Choice], what: str) -> Choice:
+def chosen_by_name(name: Any, choices: Mapping[str, Choice], what: str) -> Choice:
     """What `name` stands for; an error that lists the names when there is no such."""
     if name not in choices:
         raise ValueError(f"{what} is {name!r}, but it must be one of: {', '.join(choices)}.")

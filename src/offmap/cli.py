@@ -19,7 +19,7 @@ app = typer.Typer(
 
 @contextlib.contextmanager
 def _in_the_users_words() -> Iterator[None]:
-    """Exit 2 with one line when the input is wrong, 130 on Ctrl-C. What else fails is a bug, and keeps its traceback."""
+    """Exit 2 with one line when the input is wrong, 130 on Ctrl-C. Other failures are bugs and keep their traceback."""
     try:
         yield
     except (ValueError, OSError) as problem:

@@ -42,7 +42,8 @@ class ProgressBar:
 
     def close(self) -> None:
         """Take the bar off the screen."""
-        self.bar.stop()
+        if self.task is not None:
+            self.bar.stop()
 
 
 @contextlib.contextmanager

@@ -34,8 +34,8 @@ def kl_knn(q: Float[Array, "n d"], p: Float[Array, "m d"], k: int = 1, floor: fl
 
     `s_i` is the distance from q_i to its k-th nearest row of `p`, `r_i` to its k-th nearest other row of `q`; distances
     under `floor` count as `floor`. A row of q with k exact copies in q gives +inf, in p -inf, and in both 0, which are
-    the limits as the floor goes to 0. Differentiable in both samples. Biased in high dimension:
-    too high where P is much wider than Q, too low where it is not.
+    the limits as the floor goes to 0. Differentiable in both samples. Biased in high dimension: too high where P is
+    much wider than Q, too low where it is not.
     """
     (n, d), m = q.shape, len(p)
     if p.shape[1] != d:

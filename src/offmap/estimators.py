@@ -17,7 +17,15 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from offmap.arrays import Array, Data, Float, Key
-from offmap.checks import chosen_by_name, refuse_gaps, refuse_text_columns
+from offmap.checks import (
+    chosen_by_name,
+    is_number,
+    is_whole_number,
+    refuse_gaps,
+    refuse_other_columns,
+    refuse_text_columns,
+    target_as_numbers,
+)
 from offmap.console import progress_bar
 from offmap.families import Posterior
 from offmap.inference import METHODS, Method
@@ -51,23 +59,24 @@ def _all_or_nothing(estimator: BaseEstimator) -> Iterator[None]:
         raise
 
 
-def _training_rows(estimator: BaseEstimator, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+def _training_rows(estimator: BaseEstimator, X: Any, y: Any, at_least: int) -> tuple[np.ndarray, np.ndarray]:
     """The rows to learn from as float64, or an error in the user's words. Notes the columns on the estimator."""
     refuse_text_columns(X)
-    X, y = validate_data(
-        estimator, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2, ensure_all_finite=False
-    )
+    if y is not None:
+        y = target_as_numbers(y, X)
+    X, y = validate_data(estimator, X, y, dtype=np.float64, ensure_min_samples=at_least, ensure_all_finite=False)
     refuse_gaps(X, "X", getattr(estimator, "feature_names_in_", None))
-    refuse_gaps(y, "y")
-    return X, y.astype(np.float64)
+    return X, y
 
 
 def _new_rows(estimator: BaseEstimator, X: Any) -> np.ndarray:
     """New rows as float64, with the columns of the fit, or an error in the user's words."""
     check_is_fitted(estimator)
     refuse_text_columns(X)
+    names = getattr(estimator, "feature_names_in_", None)
+    refuse_other_columns(X, type(estimator).__name__, estimator.n_features_in_, names)
     X = validate_data(estimator, X, dtype=np.float64, reset=False, ensure_all_finite=False)
-    refuse_gaps(X, "X", getattr(estimator, "feature_names_in_", None))
+    refuse_gaps(X, "X", names)
     return X
 
 
@@ -110,7 +119,8 @@ class DiverseRegressor(RegressorMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from rows `X` and their targets `y`. A fit that fails or is interrupted changes nothing."""
-        method = chosen_by_name(self.method, METHODS, "method") if isinstance(self.method, str) else self.method
+        named = isinstance(self.method, str) or not hasattr(self.method, "fit")
+        method: Any = chosen_by_name(self.method, METHODS, "method") if named else self.method
         with _all_or_nothing(self), progress_bar(self.verbose):
             self._fit(method, *self._validated(X, y))
         return self
@@ -141,18 +151,21 @@ class DiverseRegressor(RegressorMixin, BaseEstimator):
 
     def _validated(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         """The training rows as float64, or an error in the user's words."""
-        if isinstance(self.noise_std, str):
-            if self.noise_std != "auto":
-                raise ValueError(f"noise_std is {self.noise_std!r}, but it must be 'auto' or a positive number.")
-        elif not (math.isfinite(self.noise_std) and self.noise_std > 0):
-            raise ValueError(f"noise_std is {self.noise_std}, but it must be 'auto' or a positive number.")
-        if self.n_draws < 2:
-            raise ValueError(f"n_draws is {self.n_draws}, but disagreement needs at least 2 predictors.")
-        return _training_rows(self, X, y)
+        noise, prior = self.noise_std, self.prior
+        if not (noise == "auto" if isinstance(noise, str) else is_number(noise) and 0 < noise < math.inf):
+            raise ValueError(f"noise_std is {noise!r}, but it must be 'auto' or a positive number.")
+        if not (isinstance(self.hidden, tuple | list) and all(map(is_whole_number, self.hidden))):
+            raise ValueError(f"hidden is {self.hidden!r}, but it must list the widths of the layers, such as (50,).")
+        if prior is not None and not hasattr(prior, "sample_predictors"):
+            raise ValueError(f"prior is {prior!r}, but it must be None, a GaussianPrior or a GaussianProcessPrior.")
+        if not (is_whole_number(self.n_draws) and self.n_draws >= 2):
+            raise ValueError(f"n_draws is {self.n_draws!r}, but disagreement needs a whole number of at least 2.")
+        return _training_rows(self, X, y, at_least=2)
 
     def _ood_inputs(self, x_scale: Scale, data: Data) -> InputDistribution:
         if isinstance(self.ood_inputs, str):
             return chosen_by_name(self.ood_inputs, INPUTS, "ood_inputs")(data.X)
+        refuse_text_columns(self.ood_inputs, "ood_inputs")
         rows = np.asarray(self.ood_inputs, dtype=np.float64)
         if rows.ndim != 2 or rows.shape[1] != data.X.shape[1] or len(rows) == 0:
             raise ValueError(
@@ -163,17 +176,21 @@ class DiverseRegressor(RegressorMixin, BaseEstimator):
 
     def _rows(self, X: Any) -> np.ndarray:
         """New rows, standardised."""
-        return self.x_scale_.standardise(_new_rows(self, X))
+        X = _new_rows(self, X)
+        return self.x_scale_.standardise(X)
 
     def _thetas(self, n_draws: int | None = None) -> Float[Array, "s p"]:
         members = self.posterior_.n_members
         if n_draws is None:
             n_draws = self.n_draws if members is None else min(self.n_draws, members)
+        if n_draws < 1:
+            raise ValueError(f"n_draws is {n_draws}, but it must be at least 1.")
         return _sample(self.posterior_, jax.random.key(self.draw_seed_), n_draws)
 
     def _moments(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Mean and epistemic variance of new rows, in target units."""
-        result = in_chunks(self.network_, self._thetas(), self._rows(X), moments)
+        X = self._rows(X)
+        result = in_chunks(self.network_, self._thetas(), X, moments)
         return self.y_scale_.restore(result.mean), np.asarray(result.variance, np.float64) * self.y_scale_.std**2
 
     @overload
@@ -204,10 +221,8 @@ class DiverseRegressor(RegressorMixin, BaseEstimator):
 
     def log_predictive_density(self, X: Any, y: ArrayLike) -> np.ndarray:
         """ln p(y | x) of every row, in nats, for a target in its own unit."""
-        X, y = self._rows(X), np.asarray(y, dtype=np.float64)
-        if y.shape != (len(X),):
-            raise ValueError(f"y has shape {y.shape}, but X has {len(X)} rows. Pass one target per row.")
-        refuse_gaps(y, "y")
+        X = self._rows(X)
+        y = target_as_numbers(y, X).ravel()
         y_std = float(self.y_scale_.std)
         noise_std = np.full(len(X), self.noise_std_ / y_std, np.float32)
         log_density = LOG_DENSITIES[self.method_.density]
@@ -231,7 +246,7 @@ class OODDetector(OutlierMixin, BaseEstimator):
     estimator: a `DiverseRegressor`, fitted or not: it is cloned and fitted anew. None for the default one.
     false_alarm_rate: the share of ordinary new rows that may be flagged.
     calibration: "held-out" sets a fifth of the rows aside; "cross-fit" leaves every fifth out in turn; "auto" picks.
-    random_state: which rows are set aside.
+    random_state: which rows are set aside, and the seed of a regressor that has none of its own.
 
     The scored predictors never learned from the rows they are compared with. Held-out, the promise is exact: a new row
     exchangeable with the training rows is flagged with probability at most `false_alarm_rate`. Cross-fitted, a row is
@@ -254,21 +269,34 @@ class OODDetector(OutlierMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit the regressor on some rows, and set the alarm by the others."""
-        if not 0 < self.false_alarm_rate < 1:
-            raise ValueError(f"false_alarm_rate is {self.false_alarm_rate}, but it must lie between 0 and 1.")
+        if not (is_number(self.false_alarm_rate) and 0 < self.false_alarm_rate < 1):
+            raise ValueError(f"false_alarm_rate is {self.false_alarm_rate!r}, but it must lie between 0 and 1.")
         if self.calibration not in ("auto", *CALIBRATIONS):
             raise ValueError(f"calibration is {self.calibration!r}, but it must be auto, {' or '.join(CALIBRATIONS)}.")
         with _all_or_nothing(self):
-            self._fit(*_training_rows(self, X, y))
+            self._fit(*_training_rows(self, X, y, at_least=3))
         return self
+
+    def fit_predict(self, X: Any, y: Any) -> np.ndarray:
+        """`fit` to these rows, then `predict` them."""
+        return self.fit(X, y).predict(X)
 
     def _fit(self, X: np.ndarray, y: np.ndarray) -> None:
         regressor = DiverseRegressor() if self.estimator is None else self.estimator
-        fitted, scores = [], []
+        if not isinstance(regressor, DiverseRegressor):
+            raise ValueError(f"estimator is {regressor!r}, but it must be a DiverseRegressor.")
+        regressor, fitted, scores = clone(regressor), [], []
+        if regressor.random_state is None:
+            regressor.random_state = check_random_state(self.random_state).randint(2**31 - 1)
         for learned, kept_back in self._splits(len(X)):
             fitted.append(clone(regressor).fit(X[learned], y[learned]))
             scores.append(fitted[-1].uncertainty(X[kept_back]))
         self.estimators_, self.calibration_scores_ = fitted, np.sort(np.concatenate(scores))
+        if self.calibration_scores_[-1] == -math.inf:
+            raise ValueError(
+                "All predictors agree on every calibration row, so their disagreement cannot tell rows apart. Use a "
+                "method with at least 2 members, and at least one hidden layer."
+            )
         threshold = conformal_threshold(self.calibration_scores_, self.false_alarm_rate)
         self.offset_ = -threshold
         if threshold == math.inf:

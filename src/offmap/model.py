@@ -41,7 +41,7 @@ class Model:
 
     def predict_draws(self, thetas: Float[Array, "s p"], X: Float[Array, "n d"]) -> Float[Array, "s n"]:
         """f_theta at every row of X, for every theta."""
-        return jax.vmap(self.predict, in_axes=(0, None))(thetas, X)
+        return self.network.draws(thetas, X)
 
     def sample_prior_predictors(self, key: Key, n: int, X: Float[Array, "t d"]) -> Float[Array, "n t"]:
         """`n` predictors of the prior at every row of X."""

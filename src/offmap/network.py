@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from offmap import kernels
 from offmap.arrays import Array, Float, Key
 
 Activation = Literal["relu", "tanh"]
@@ -82,6 +83,17 @@ class Network:
             if gates is not None:
                 values = values * gates[depth]
         return values @ last.weight + last.bias[None, :]
+
+    def draws(self, thetas: Float[Array, "s p"], X: Float[Array, "n d"]) -> Float[Array, "s n"]:
+        """The single output at every row of X, for every theta: the innermost loop of everything here."""
+        one_relu_layer = len(self.hidden) == 1 and self.activation == "relu" and self.n_outputs == 1
+        if one_relu_layer and thetas.dtype == X.dtype == jnp.float32 and kernels.are_here():
+            return kernels.one_layer_draws(thetas, X)
+        return self.plain_draws(thetas, X)
+
+    def plain_draws(self, thetas: Float[Array, "s p"], X: Float[Array, "n d"]) -> Float[Array, "s n"]:
+        """`draws` without a compiled kernel: its fallback, and its test."""
+        return jax.vmap(lambda theta: self.apply(theta, X)[:, 0])(thetas)
 
     def fold_gates(self, theta: Float[Array, " p"], gates: Sequence[Float[Array, " h"]]) -> Float[Array, " p"]:
         """The theta whose plain network equals `apply(theta, X, gates)`: a gate scales its unit's outgoing weights."""

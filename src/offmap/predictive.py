@@ -60,16 +60,11 @@ def single_log_density(
 LOG_DENSITIES = {"mixture": mixture_log_density, "gaussian": single_log_density}
 
 
-def draws_at(network: Network, thetas: Float[Array, "s p"], X: Float[Array, "n d"]) -> Float[Array, "s n"]:
-    """f_theta(X) for every theta."""
-    return jax.vmap(lambda theta: network.apply(theta, X)[:, 0])(thetas)
-
-
 @functools.partial(jax.jit, static_argnames=("network", "summary"))
 def _summary_of_chunk(
     network: Network, summary: Callable[..., object], thetas: Float[Array, "s p"], X: Float[Array, "n d"], *extra: Array
 ) -> object:
-    return summary(draws_at(network, thetas, X), *extra)
+    return summary(network.draws(thetas, X), *extra)
 
 
 def in_chunks(

@@ -36,8 +36,7 @@ class GaussianPrior:
 
     def sample_predictors(self, key: Key, n: int, network: Network, X: Float[Array, "t d"]) -> Float[Array, "n t"]:
         """f_theta(X) for `n` thetas of the prior."""
-        thetas = self.sample(key, n, network)
-        return jax.vmap(lambda theta: network.apply(theta, X)[:, 0])(thetas)
+        return network.draws(self.sample(key, n, network), X)
 
 
 @jax.tree_util.register_dataclass

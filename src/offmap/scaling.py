@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+FURTHEST = 1e9  # standardised values are cut here: far beyond any table, and their squares still fit in float32
+
 
 class Scale(NamedTuple):
     """Mean and standard deviation of a column, or of each of several. A constant column keeps the scale 1."""
@@ -25,7 +27,7 @@ class Scale(NamedTuple):
 
     def standardise(self, values: np.ndarray) -> np.ndarray:
         """To mean 0 and standard deviation 1, as float32."""
-        return np.asarray((values - self.mean) / self.std, dtype=np.float32)
+        return np.asarray(np.clip((values - self.mean) / self.std, -FURTHEST, FURTHEST), dtype=np.float32)
 
     def restore(self, values: np.ndarray) -> np.ndarray:
         """Back to the user's units, as float64."""

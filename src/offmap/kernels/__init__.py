@@ -1,0 +1,118 @@
+"""Compiled code for the innermost loops: built on first use where there is a C++ compiler, and never needed."""
+
+import ctypes
+import functools
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+import warnings
+from importlib.metadata import version
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+
+from offmap.arrays import Array, Float, Int
+from offmap.cache import cache_folder
+
+SWITCH = "OFFMAP_KERNELS"  # "off" for plain JAX
+FOLDER = Path(__file__).parent
+SOURCES = ("predictors.cpp", "neighbours.cpp")
+COMPILERS = ("c++", "g++", "clang++")
+FLAGS = ("-std=c++17", "-O3", "-march=native", "-fno-math-errno", "-fPIC", "-shared", "-w")
+TARGETS = ("offmap_forward", "offmap_backward", "offmap_nearest")
+
+
+@functools.cache
+def are_here() -> bool:
+    """Whether the compiled kernels can be called. Builds and registers them the first time it is asked."""
+    if os.environ.get(SWITCH, "").lower() == "off" or jax.default_backend() != "cpu":
+        return False
+    library = _library()
+    if library is None:
+        return False
+    code = ctypes.CDLL(str(library))
+    for target in TARGETS:
+        jax.ffi.register_ffi_target(target, jax.ffi.pycapsule(getattr(code, target)), platform="cpu")
+    return True
+
+
+def _library() -> Path | None:
+    """The shared library, from the cache or from the compiler; None where there is neither."""
+    folder = cache_folder()
+    compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
+    if folder is None or compiler is None:
+        return None
+    library = folder / "kernels" / f"{_fingerprint(compiler)}.so"
+    if not library.exists():
+        try:
+            library.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=library.parent) as workspace:
+                fresh = Path(workspace) / library.name
+                sources = [str(FOLDER / name) for name in SOURCES]
+                command = [compiler, *FLAGS, f"-I{jax.ffi.include_dir()}", *sources, "-o", str(fresh)]
+                subprocess.run(command, check=True, capture_output=True)
+                fresh.replace(library)
+        except (OSError, subprocess.CalledProcessError) as problem:
+            said = getattr(problem, "stderr", b"").decode(errors="replace").strip().splitlines()
+            warnings.warn(
+                f"The compiled kernels could not be built, so plain JAX does the work, several times slower: "
+                f"{said[0] if said else problem}. Set {SWITCH}=off to do without them.",
+                stacklevel=2,
+            )
+            return None
+    return library
+
+
+def _fingerprint(compiler: str) -> str:
+    """What the machine code depends on: the source, the compiler and its flags, the processor, and XLA's headers."""
+    processor = Path("/proc/cpuinfo")
+    lines = processor.read_text().splitlines() if processor.exists() else [platform.processor()]
+    described = [line for line in lines if line.startswith(("model name", "flags"))][:2] or lines[:1]
+    sources = [(FOLDER / name).read_text() for name in (*SOURCES, "parallel.h")]
+    parts = [*sources, compiler, *FLAGS, platform.machine(), *described, version("jaxlib")]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:20]
+
+
+@jax.custom_vjp
+def one_layer_draws(thetas: Float[Array, "s p"], X: Float[Array, "n d"]) -> Float[Array, "s n"]:
+    """Values of one-hidden-layer ReLU networks at the rows of X, one network a row of `thetas`."""
+    shape = jax.ShapeDtypeStruct((len(thetas), len(X)), jnp.float32)
+    return jax.ffi.ffi_call("offmap_forward", shape, vmap_method="sequential")(thetas, X)
+
+
+def _forward(thetas: Float[Array, "s p"], X: Float[Array, "n d"]) -> tuple[Array, tuple[Array, Array]]:
+    return one_layer_draws(thetas, X), (thetas, X)
+
+
+def _backward(inputs: tuple[Array, Array], gradient: Float[Array, "s n"]) -> tuple[Array, Array]:
+    thetas, X = inputs
+    shape = jax.ShapeDtypeStruct(thetas.shape, jnp.float32)
+    of_thetas = jax.ffi.ffi_call("offmap_backward", shape, vmap_method="sequential")(thetas, X, gradient)
+    return of_thetas, _gradient_of_inputs(thetas, X, gradient)
+
+
+def _gradient_of_inputs(thetas: Array, X: Array, gradient: Float[Array, "s n"]) -> Float[Array, "n d"]:
+    """In plain JAX: training never asks for it, and XLA leaves out what is not asked for."""
+    d = X.shape[1]
+    hidden = (thetas.shape[1] - 1) // (d + 2)
+
+    def one(theta: Float[Array, " p"], gradient: Float[Array, " n"]) -> Float[Array, "n d"]:
+        weight, bias, out = jnp.split(theta[:-1], [d * hidden, (d + 1) * hidden])
+        weight = weight.reshape(d, hidden)
+        active = (X @ weight + bias[None, :] > 0).astype(X.dtype)
+        return (active * out[None, :] * gradient[:, None]) @ weight.T
+
+    return jnp.sum(jax.lax.map(lambda pair: one(*pair), (thetas, gradient), batch_size=32), axis=0)
+
+
+one_layer_draws.defvjp(_forward, _backward)
+
+
+def nearest(queries: Float[Array, "n d"], points: Float[Array, "m d"], skip_self: bool) -> Int[Array, " n"]:
+    """The index of each query's nearest point; with `skip_self` query i is point i, and not its own neighbour."""
+    shape = jax.ShapeDtypeStruct((len(queries),), jnp.int32)
+    return jax.ffi.ffi_call("offmap_nearest", shape, vmap_method="sequential")(queries, points, skip_self=skip_self)
