@@ -1,4 +1,4 @@
-"""What a user gets without choosing anything, on the paper's small tables: `pytest -m slow -s tests/test_defaults.py`."""
+"""What a user gets without choosing anything. `pytest -m slow -s tests/test_defaults.py` prints the table."""
 
 import time
 from collections.abc import Callable
@@ -6,8 +6,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from offmap.estimators import DiverseRegressor
 from offmap.metrics import auc, rmse
+from offmap.regressor import DiverseRegressor
 from tests.conftest import Split
 
 # The paper's funn-hyvi: AUC (table 1), RMSE (supplement).

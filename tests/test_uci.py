@@ -5,9 +5,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from offmap.estimators import DiverseRegressor
 from offmap.inference import PAPER_METHODS
 from offmap.metrics import auc
+from offmap.regressor import DiverseRegressor
 from tests.conftest import Split
 
 # The paper's sigma_l is in units of the standardised target. AUC from its table 1.

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from offmap.datasets import wave
-from offmap.estimators import DiverseRegressor
+from offmap.regressor import DiverseRegressor
 
 x = np.linspace(-4, 2, 601)
 PATCHES = (np.abs(x) >= 0.5) & (np.abs(x) <= 1)

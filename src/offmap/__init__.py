@@ -6,21 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from offmap import divergences
-    from offmap.artifact import load
-    from offmap.estimators import DiverseRegressor, OODDetector
+    from offmap.detector import OODDetector, load
     from offmap.inference import METHODS, PAPER_METHODS, PAPER_METHODS_LARGE
     from offmap.prior import GaussianPrior, GaussianProcessPrior
+    from offmap.regressor import DiverseRegressor
 
 # Where each public name lives: imported on first use, so that `import offmap` and `offmap --help` do not wait for JAX.
 _HOMES = {
-    "DiverseRegressor": "estimators",
-    "OODDetector": "estimators",
+    "DiverseRegressor": "regressor",
+    "OODDetector": "detector",
     "METHODS": "inference",
     "PAPER_METHODS": "inference",
     "PAPER_METHODS_LARGE": "inference",
     "GaussianPrior": "prior",
     "GaussianProcessPrior": "prior",
-    "load": "artifact",
+    "load": "detector",
 }
 
 __all__ = [

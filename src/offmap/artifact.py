@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -17,34 +17,28 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save as save_arrays
 
-from offmap import families, inputs, network, objectives, optimize, prior, scaling
-from offmap.estimators import DiverseRegressor, OODDetector
-from offmap.inference import dropout, ensemble, hmc, variational
-
 FORMAT = 1
 FILES = ("model.json", "arrays.safetensors")
-ESTIMATORS = {cls.__name__: cls for cls in (DiverseRegressor, OODDetector)}
-# The only classes that a model directory can bring to life: values made of numbers, strings and arrays.
-VALUES = {
-    cls.__name__: cls
-    for cls in (
-        *(network.Network, prior.GaussianPrior, prior.GaussianProcessPrior, scaling.Scale, objectives.Comparison),
-        *(inputs.UniformBox, inputs.PermutedColumns, inputs.GivenRows),
-        *(families.Hypernet, families.MeanField, families.Empirical, families.DropoutMasks),
-        *(optimize.Training, optimize.Plateau, optimize.Cosine, optimize.Constant),
-        *(hmc.HMC, dropout.MCDropout, ensemble.Ensemble),
-        *(variational.Variational, variational.HypernetStart, variational.MeanFieldStart),
-    )
-}
+# The only classes that a model directory can bring to life: values made of numbers, strings and arrays, and estimators.
+STORABLE: dict[str, type[Any]] = {}
 ALTERED = "is truncated or was altered. Copy it again, or fit the model again."
 LIBRARIES = ("offmap", "jax", "numpy", "scikit-learn", "optax", "blackjax")
+
+
+Class = TypeVar("Class", bound=type[Any])
+
+
+def storable(cls: Class) -> Class:
+    """Mark a dataclass, a NamedTuple or an estimator as one that a model directory may hold."""
+    STORABLE[cls.__name__] = cls
+    return cls
 
 
 class ModelFileError(ValueError):
     """A model directory that cannot be read, with what is wrong and what to do."""
 
 
-def save(estimator: DiverseRegressor | OODDetector, path: str | Path, overwrite: bool = False) -> None:
+def save(estimator: Any, path: str | Path, overwrite: bool = False) -> None:
     """Write `path`/model.json and `path`/arrays.safetensors. The directory appears complete, or not at all."""
     target = Path(path)
     if target.exists() and not overwrite:
@@ -111,7 +105,7 @@ def _digest(body: Any) -> str:
 def _encode(value: Any, name: str, arrays: dict[str, np.ndarray]) -> Any:
     """`value` as JSON; its arrays go to `arrays`, under the name of the path that leads to them."""
     encode: Callable[[Any, Any], Any] = lambda item, step: _encode(item, f"{name}.{step}", arrays)  # noqa: E731
-    if isinstance(value, DiverseRegressor | OODDetector):
+    if type(value) in STORABLE.values() and hasattr(value, "get_params"):
         settings = value.get_params(deep=False)
         # The state of a random generator decides nothing once the model is fitted.
         settings["random_state"] = settings["random_state"] if isinstance(settings["random_state"], int) else None
@@ -121,7 +115,7 @@ def _encode(value: Any, name: str, arrays: dict[str, np.ndarray]) -> Any:
             "settings": {key: encode(item, key) for key, item in settings.items()},
             "fitted": {key: encode(item, key) for key, item in fitted.items()},
         }
-    if type(value) in VALUES.values():
+    if type(value) in STORABLE.values():
         fields = {key: encode(getattr(value, key), key) for key in _fields(value)}
         return {"value": type(value).__name__, "fields": fields}
     if isinstance(value, jax.Array | np.ndarray) and np.asarray(value).dtype.kind not in "OU":
@@ -150,11 +144,11 @@ def _decode(code: Any, arrays: dict[str, np.ndarray]) -> Any:
     decode_all: Callable[[dict[str, Any]], dict[str, Any]] = lambda items: {k: decode(v) for k, v in items.items()}  # noqa: E731
     match code:
         case {"estimator": name, "settings": settings, "fitted": fitted}:
-            estimator = ESTIMATORS[name](**decode_all(settings))
+            estimator = STORABLE[name](**decode_all(settings))
             estimator.__dict__.update(decode_all(fitted))
             return estimator
         case {"value": name, "fields": fields}:
-            return VALUES[name](**decode_all(fields))
+            return STORABLE[name](**decode_all(fields))
         case {"array": name, "jax": on_device}:
             return jnp.asarray(arrays[name]) if on_device else arrays[name]
         case {"strings": items}:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from offmap.progress import shown_by
+from offmap.progress import is_shown, shown_by
 
 PATIENCE_SECONDS = 2.0
 SECONDS_BETWEEN_LINES = 10.0
@@ -48,8 +48,8 @@ class ProgressBar:
 
 @contextlib.contextmanager
 def progress_bar(wanted: bool = True) -> Iterator[None]:
-    """Show the progress of what happens inside this block; nothing, and no change, when it is not wanted."""
-    if not wanted:
+    """Show the progress of what happens inside this block; no change when it is not wanted, or shown already."""
+    if not wanted or is_shown():
         yield
         return
     bar = ProgressBar()

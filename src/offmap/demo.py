@@ -12,11 +12,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 
 from offmap.datasets import wave
-from offmap.estimators import DiverseRegressor, OODDetector
+from offmap.detector import OODDetector
 from offmap.figures import draw_bands, draw_uncertainty
 from offmap.files import complete_file
 from offmap.inference import METHODS
 from offmap.metrics import auc, rmse
+from offmap.regressor import DiverseRegressor
 
 Say = Callable[[str], None]
 

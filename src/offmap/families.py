@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from offmap.arrays import Array, Float, Key
+from offmap.artifact import storable
 from offmap.network import Network
 
 
@@ -21,6 +22,7 @@ class Posterior(Protocol):
         """How many different thetas there are, or None when they never run out."""
 
 
+@storable
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Hypernet:
@@ -43,6 +45,7 @@ class Hypernet:
         return self.generator.apply(self.weights, jax.random.normal(key, (n, self.generator.n_inputs)))
 
 
+@storable
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class MeanField:
@@ -69,6 +72,7 @@ class MeanField:
         return self.mean[None, :] + self.std[None, :] * jax.random.normal(key, (n, len(self.mean)))
 
 
+@storable
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Empirical:
@@ -91,6 +95,7 @@ class Empirical:
         return self.thetas[jax.random.permutation(key, self.n_members)[:n]]
 
 
+@storable
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class DropoutMasks:

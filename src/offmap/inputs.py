@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from offmap.arrays import Array, Float, Key
+from offmap.artifact import storable
 
 
 class InputDistribution(Protocol):
@@ -15,6 +16,7 @@ class InputDistribution(Protocol):
         """`n` independent rows."""
 
 
+@storable
 class UniformBox(NamedTuple):
     """Every column uniform on its own [low, high], independently: the paper's nu. Constant columns stay constant."""
 
@@ -37,6 +39,7 @@ class UniformBox(NamedTuple):
         return jax.random.uniform(key, (n, len(self.low)), minval=self.low[None, :], maxval=self.high[None, :])
 
 
+@storable
 class PermutedColumns(NamedTuple):
     """Each column drawn from the rows on its own: marginals kept, joint broken."""
 
@@ -49,6 +52,7 @@ class PermutedColumns(NamedTuple):
         return jnp.take_along_axis(self.rows, chosen, axis=0)
 
 
+@storable
 class GivenRows(NamedTuple):
     """Rows that the user gives, drawn with replacement."""
 

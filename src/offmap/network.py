@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from offmap import kernels
 from offmap.arrays import Array, Float, Key
+from offmap.artifact import storable
 
 Activation = Literal["relu", "tanh"]
 ACTIVATIONS = {"relu": jax.nn.relu, "tanh": jnp.tanh}
@@ -23,6 +24,7 @@ class Layer(NamedTuple):
     bias: Float[Array, " fan_out"]
 
 
+@storable
 @dataclass(frozen=True)
 class Network:
     """The shape of a network: theta is not in it, so one `Network` serves every draw of theta.

@@ -9,6 +9,7 @@ from offmap.arrays import Data, Key
 from offmap.inference.ensemble import Ensemble
 from offmap.model import Model
 from offmap.optimize import Cosine, Training
+from offmap.progress import part
 
 N_FOLDS = 5
 ENOUGH_RESIDUALS = 200  # their root-mean-square is then known to about 5%
@@ -31,7 +32,8 @@ def held_out_noise_std(key: Key, model: Model, data: Data) -> float:
     """
     order_key, fit_key = jax.random.split(key)
     order = np.asarray(jax.random.permutation(order_key, len(data.y)))
-    errors = [_held_out_error(fit_key, probe, model, data, order) for probe in _PROBES]
+    with part("estimating the noise"):
+        errors = [_held_out_error(fit_key, probe, model, data, order) for probe in _PROBES]
     return max(min(errors), SMALLEST)
 
 

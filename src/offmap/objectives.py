@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from offmap.arrays import Array, Batch, Float, Key
+from offmap.artifact import storable
 from offmap.divergences import gaussian_kl, kl_knn
 from offmap.families import MeanField, Posterior
 from offmap.likelihood import gaussian_log_density
@@ -19,6 +20,7 @@ FLOOR = float(np.finfo(np.float32).eps)
 SMALLEST_SPREAD = 1e-4  # of the target's std
 
 
+@storable
 class Comparison(NamedTuple):
     """How the predictors of q and of the prior are compared.
 

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import optax
 
 from offmap.arrays import Array, Batch, Data, Float, Int, Key, default_promotion
+from offmap.artifact import storable
 from offmap.model import Model
 from offmap.progress import report
 
@@ -25,6 +26,7 @@ class Pace(NamedTuple):
     bad_epochs: Int[Array, ""]
 
 
+@storable
 @dataclass(frozen=True)
 class Plateau:
     """Multiply the rate by `factor` when the epoch's mean loss has not improved by `threshold`, relative, for
@@ -58,6 +60,7 @@ class Plateau:
         )
 
 
+@storable
 @dataclass(frozen=True)
 class Cosine:
     """A fixed number of gradient steps, the rate falling along half a cosine from the full rate to zero."""
@@ -78,6 +81,7 @@ class Cosine:
         return pace
 
 
+@storable
 @dataclass(frozen=True)
 class Constant:
     """A fixed number of epochs at one rate."""
@@ -98,6 +102,7 @@ class Constant:
         return pace
 
 
+@storable
 @dataclass(frozen=True)
 class Training:
     """How a problem is minimised."""

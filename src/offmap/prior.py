@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax.scipy.stats import norm
 
 from offmap.arrays import Array, Float, Key
+from offmap.artifact import storable
 from offmap.network import Network
 
 
@@ -19,6 +20,7 @@ class Prior(Protocol):
         """`n` independent predictors, each evaluated at every row of X."""
 
 
+@storable
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class GaussianPrior:
@@ -39,6 +41,7 @@ class GaussianPrior:
         return network.draws(self.sample(key, n, network), X)
 
 
+@storable
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class GaussianProcessPrior:

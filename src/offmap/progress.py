@@ -16,6 +16,19 @@ def report(what: str, done: int, total: int) -> None:
         listener(what, done, total)
 
 
+def is_shown() -> bool:
+    """Whether somebody listens."""
+    return _report.get() is not None
+
+
+@contextlib.contextmanager
+def part(name: str) -> Iterator[None]:
+    """Reports made inside this block say that they are about this part of the work."""
+    outer = _report.get()
+    with shown_by(None if outer is None else lambda what, done, total: outer(f"{name}: {what}", done, total)):
+        yield
+
+
 @contextlib.contextmanager
 def shown_by(listener: Report | None) -> Iterator[None]:
     """Send reports made inside this block to `listener`."""

@@ -4,9 +4,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from offmap.artifact import storable
+
 FURTHEST = 1e9  # standardised values are cut here: far beyond any table, and their squares still fit in float32
 
 
+@storable
 class Scale(NamedTuple):
     """Mean and standard deviation of a column, or of each of several. A constant column keeps the scale 1."""
 

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from offmap.arrays import Array, Batch, Data, Float, Key
+from offmap.artifact import storable
 from offmap.families import DropoutMasks, dropout_gates
 from offmap.inference.method import Density, Fit
 from offmap.likelihood import gaussian_log_density
@@ -14,6 +15,7 @@ from offmap.model import Model
 from offmap.optimize import Training, minimize
 
 
+@storable
 @dataclass(frozen=True)
 class MCDropout:
     """Minimise the mean negative log-likelihood under dropout, plus an L2 penalty.

@@ -7,12 +7,14 @@ import jax
 import jax.numpy as jnp
 
 from offmap.arrays import Array, Batch, Data, Float, Key
+from offmap.artifact import storable
 from offmap.families import Empirical
 from offmap.inference.method import Density, Fit
 from offmap.model import Model
 from offmap.optimize import Training, minimize
 
 
+@storable
 @dataclass(frozen=True)
 class Ensemble:
     """`members` networks that each minimise the mean squared error, all trained at once and apart.

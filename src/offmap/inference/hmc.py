@@ -19,6 +19,7 @@ from blackjax.diagnostics import rhat as rank_normalised_rhat
 from sklearn.exceptions import ConvergenceWarning
 
 from offmap.arrays import Array, Bool, Data, Float, Int, Key, default_promotion
+from offmap.artifact import storable
 from offmap.families import Empirical
 from offmap.inference.method import Density, Fit
 from offmap.model import Model
@@ -55,6 +56,7 @@ class Steps(NamedTuple):
     diverged: Array
 
 
+@storable
 @dataclass(frozen=True)
 class HMC:
     """No-U-Turn sampling of theta, `chains` chains started apart at draws of the prior.

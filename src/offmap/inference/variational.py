@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from offmap.arrays import Array, Batch, Data, Float, Key
+from offmap.artifact import storable
 from offmap.families import Hypernet, MeanField
 from offmap.inference.method import Density, Fit
 from offmap.model import Model
@@ -22,6 +23,7 @@ from offmap.optimize import Training, minimize
 from offmap.prior import GaussianPrior
 
 
+@storable
 @dataclass(frozen=True)
 class HypernetStart:
     """A generator l -> 4l -> 8l -> p to train, or one with other hidden widths."""
@@ -34,6 +36,7 @@ class HypernetStart:
         return Hypernet.initial(key, network, self.latent, self.hidden)
 
 
+@storable
 @dataclass(frozen=True)
 class MeanFieldStart:
     """Independent Gaussians to train, from means drawn from N(0, mean_std^2) and a common small std."""
@@ -46,6 +49,7 @@ class MeanFieldStart:
         return MeanField.initial(key, network, self.mean_std, self.std)
 
 
+@storable
 @dataclass(frozen=True)
 class Variational:
     """Maximise the evidence lower bound over a family of distributions q of theta (eq. 7 and 8).

@@ -1,0 +1,197 @@
+"""DiverseRegressor: many predictors that all explain the data, and how much they disagree about a new row."""
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any, Literal, Self, overload
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import RegressorMixin
+from sklearn.utils import check_random_state
+
+from offmap.arrays import Array, Data, Float, Key
+from offmap.artifact import storable
+from offmap.checks import (
+    chosen_by_name,
+    is_number,
+    is_whole_number,
+    refuse_gaps,
+    refuse_text_columns,
+    target_as_numbers,
+)
+from offmap.console import progress_bar
+from offmap.estimator import TableEstimator
+from offmap.families import Posterior
+from offmap.inference import METHODS, Method
+from offmap.inputs import GivenRows, InputDistribution, PermutedColumns, UniformBox
+from offmap.model import Model
+from offmap.network import Network
+from offmap.noise import held_out_noise_std
+from offmap.predictive import LOG_DENSITIES, epistemic_uncertainty, in_chunks, moments
+from offmap.prior import GaussianPrior, Prior
+from offmap.scaling import Scale
+
+INPUTS: dict[str, Callable[[Array], InputDistribution]] = {"box": UniformBox.around, "permuted": PermutedColumns}
+
+
+@storable
+class DiverseRegressor(RegressorMixin, TableEstimator):
+    """A regressor that learns many predictors which all explain the data, and says where they disagree.
+
+    Numbers go in and come out in the user's units; scaling happens inside.
+
+    method: a key of `METHODS`, or a value such as `dataclasses.replace(METHODS["hmc"], chains=8)`.
+    noise_std: the target's noise in its own unit, or "auto": estimated from residuals of held-out rows.
+    hidden, activation: the network's hidden layers, and "relu" or "tanh" between them.
+    prior: None for theta ~ N(0, 0.5 I), a `GaussianPrior`, or a `GaussianProcessPrior` (the FuNN methods only).
+    ood_inputs: where predictors should differ: "box" of the training rows, "permuted" columns of theirs, or rows.
+    n_draws: predictors behind every answer; methods with fewer members use all they have.
+    verbose: show a progress bar when fitting takes more than two seconds.
+    """
+
+    def __init__(
+        self,
+        method: str | Method = "funn-hyvi",
+        *,
+        noise_std: float | Literal["auto"] = "auto",
+        hidden: tuple[int, ...] = (50,),
+        activation: Literal["relu", "tanh"] = "relu",
+        prior: Prior | None = None,
+        ood_inputs: Literal["box", "permuted"] | ArrayLike = "box",
+        n_draws: int = 1000,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.method = method
+        self.noise_std = noise_std
+        self.hidden = hidden
+        self.activation = activation
+        self.prior = prior
+        self.ood_inputs = ood_inputs
+        self.n_draws = n_draws
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from rows `X` and their targets `y`. A fit that fails or is interrupted changes nothing."""
+        named = isinstance(self.method, str) or not hasattr(self.method, "fit")
+        method: Any = chosen_by_name(self.method, METHODS, "method") if named else self.method
+        with self._all_or_nothing(), progress_bar(self.verbose):
+            self._fit(method, *self._validated(X, y))
+        return self
+
+    def _fit(self, method: Method, X: np.ndarray, y: np.ndarray) -> None:
+        x_scale, y_scale = Scale.of(X), Scale.of(y)
+        data = Data(X=jnp.asarray(x_scale.standardise(X)), y=jnp.asarray(y_scale.standardise(y)))
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        noise_key, fit_key = jax.random.split(jax.random.key(seed))
+        model = Model(
+            network=Network(n_inputs=X.shape[1], hidden=tuple(self.hidden), activation=self.activation),
+            prior=GaussianPrior() if self.prior is None else self.prior,
+            noise_std=jnp.ones(()),
+            inputs=self._ood_inputs(x_scale, data),
+        )
+        if isinstance(self.noise_std, str):
+            noise_std = held_out_noise_std(noise_key, model, data)
+        else:
+            noise_std = float(self.noise_std / y_scale.std)
+        model = Model(
+            network=model.network, prior=model.prior, noise_std=jnp.asarray(noise_std, jnp.float32), inputs=model.inputs
+        )
+        fit = method.fit(fit_key, model, data)
+        self.method_, self.network_, self.posterior_, self.inputs_ = method, model.network, fit.posterior, model.inputs
+        self.x_scale_, self.y_scale_, self.noise_std_ = x_scale, y_scale, noise_std * float(y_scale.std)
+        self.trace_ = {name: np.asarray(values) for name, values in fit.trace.items()}
+        self.draw_seed_ = seed
+
+    def _validated(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The training rows as float64, or an error in the user's words."""
+        noise, prior = self.noise_std, self.prior
+        if not (noise == "auto" if isinstance(noise, str) else is_number(noise) and 0 < noise < math.inf):
+            raise ValueError(f"noise_std is {noise!r}, but it must be 'auto' or a positive number.")
+        if not (isinstance(self.hidden, tuple | list) and all(map(is_whole_number, self.hidden))):
+            raise ValueError(f"hidden is {self.hidden!r}, but it must list the widths of the layers, such as (50,).")
+        if prior is not None and not hasattr(prior, "sample_predictors"):
+            raise ValueError(f"prior is {prior!r}, but it must be None, a GaussianPrior or a GaussianProcessPrior.")
+        if not (is_whole_number(self.n_draws) and self.n_draws >= 2):
+            raise ValueError(f"n_draws is {self.n_draws!r}, but disagreement needs a whole number of at least 2.")
+        return self._training_rows(X, y, at_least=2)
+
+    def _ood_inputs(self, x_scale: Scale, data: Data) -> InputDistribution:
+        if isinstance(self.ood_inputs, str):
+            return chosen_by_name(self.ood_inputs, INPUTS, "ood_inputs")(data.X)
+        refuse_text_columns(self.ood_inputs, "ood_inputs")
+        rows = np.asarray(self.ood_inputs, dtype=np.float64)
+        if rows.ndim != 2 or rows.shape[1] != data.X.shape[1] or len(rows) == 0:
+            raise ValueError(
+                f"ood_inputs has shape {rows.shape}, but it must be rows with the {data.X.shape[1]} columns of X."
+            )
+        refuse_gaps(rows, "ood_inputs")
+        return GivenRows(rows=jnp.asarray(x_scale.standardise(rows)))
+
+    def _rows(self, X: Any) -> np.ndarray:
+        """New rows, standardised."""
+        X = self._new_rows(X)
+        return self.x_scale_.standardise(X)
+
+    def _thetas(self, n_draws: int | None = None) -> Float[Array, "s p"]:
+        members = self.posterior_.n_members
+        if n_draws is None:
+            n_draws = self.n_draws if members is None else min(self.n_draws, members)
+        if n_draws < 1:
+            raise ValueError(f"n_draws is {n_draws}, but it must be at least 1.")
+        return _sample(self.posterior_, jax.random.key(self.draw_seed_), n_draws)
+
+    def _moments(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and epistemic variance of new rows, in target units."""
+        X = self._rows(X)
+        result = in_chunks(self.network_, self._thetas(), X, moments)
+        return self.y_scale_.restore(result.mean), np.asarray(result.variance, np.float64) * self.y_scale_.std**2
+
+    @overload
+    def predict(self, X: Any, return_std: Literal[False] = False) -> np.ndarray: ...
+
+    @overload
+    def predict(self, X: Any, return_std: Literal[True]) -> tuple[np.ndarray, np.ndarray]: ...
+
+    def predict(self, X: Any, return_std: bool = False) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+        """The mean of the predictors; with `return_std` also the total std: their spread and the noise together."""
+        mean, variance = self._moments(X)
+        if return_std:
+            return mean, np.sqrt(variance + self.noise_std_**2)
+        return mean
+
+    def predict_draws(self, X: Any, n_draws: int | None = None) -> np.ndarray:
+        """The prediction of every predictor, shape (draws, rows). `n_draws` as the estimator's, unless given."""
+        X = self._rows(X)
+        return self.y_scale_.restore(in_chunks(self.network_, self._thetas(n_draws), X, _itself))
+
+    def epistemic_std(self, X: Any) -> np.ndarray:
+        """The spread of the predictors: how much they disagree, in target units."""
+        return np.sqrt(self._moments(X)[1])
+
+    def uncertainty(self, X: Any) -> np.ndarray:
+        """U(x) = 1/2 ln(2 pi e var), in nats: the paper's score. Larger is further off the map."""
+        return epistemic_uncertainty(self._moments(X)[1])
+
+    def log_predictive_density(self, X: Any, y: ArrayLike) -> np.ndarray:
+        """ln p(y | x) of every row, in nats, for a target in its own unit."""
+        X = self._rows(X)
+        y = target_as_numbers(y, X).ravel()
+        y_std = float(self.y_scale_.std)
+        noise_std = np.full(len(X), self.noise_std_ / y_std, np.float32)
+        log_density = LOG_DENSITIES[self.method_.density]
+        standardised = in_chunks(self.network_, self._thetas(), X, log_density, self.y_scale_.standardise(y), noise_std)
+        return np.asarray(standardised, np.float64) - math.log(y_std)
+
+
+@functools.partial(jax.jit, static_argnames=("n",))
+def _sample(posterior: Posterior, key: Key, n: int) -> Float[Array, "n p"]:
+    return posterior.sample(key, n)
+
+
+def _itself(draws: Float[Array, "s n"]) -> Float[Array, "s n"]:
+    return draws
