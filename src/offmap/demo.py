@@ -90,7 +90,8 @@ def _diabetes(out: Path, say: Say) -> str:
         writer = csv.writer(stream)
         writer.writerow(["kind", *columns, *ordinary])
         for kind, rows, verdicts in (("ordinary", X_new, ordinary), ("bmi x 10", slipped, strange)):
-            writer.writerows([kind, *row, *answers] for row, *answers in zip(rows, *verdicts.values(), strict=True))
+            for row, *answers, is_ood in zip(rows, *verdicts.values(), strict=True):
+                writer.writerow([kind, *row, *answers, str(is_ood).lower()])
     samples = {"ordinary new rows": ordinary["ood_score"], "uniform in the box": nu, "bmi x 10": strange["ood_score"]}
     draw_uncertainty(out / "diabetes.png", samples, -detector.offset_, "target units")
     lines = [

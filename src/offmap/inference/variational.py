@@ -60,8 +60,8 @@ class Variational:
     between predictors at rows of nu (eq. 5), as `comparison` says. The two terms use separate draws of q.
 
     `prior_weight` is 0 in the paper. The divergence of predictors looks at nu alone, so it cannot see a predictor that
-    bends to every training row; the prior's density of theta can, and a weight of 1 is what Bayes' rule gives it. A
-    prior on predictors has no such density, so then it plays no part.
+    bends to every training row; the prior's density of theta can (Bayes' rule gives it the weight 1). A prior on
+    predictors has no such density, so then it plays no part.
     """
 
     family: HypernetStart | MeanFieldStart
