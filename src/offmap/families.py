@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 from offmap.arrays import Array, Float, Key
 from offmap.artifact import storable
+from offmap.kernels import standard_normal
 from offmap.network import Network
 
 
@@ -69,7 +70,7 @@ class MeanField:
 
     def sample(self, key: Key, n: int) -> Float[Array, "n p"]:
         """`n` independent thetas."""
-        return self.mean[None, :] + self.std[None, :] * jax.random.normal(key, (n, len(self.mean)))
+        return self.mean[None, :] + self.std[None, :] * standard_normal(key, (n, len(self.mean)))
 
 
 @storable

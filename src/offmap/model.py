@@ -49,5 +49,6 @@ class Model:
 
     def log_joint(self, theta: Float[Array, " p"], data: Data) -> Float[Array, ""]:
         """ln p(y | X, theta) + ln p(theta), in nats: the posterior's log density up to a constant."""
-        log_likelihood = gaussian_log_density(data.y, self.predict(theta, data.X), self.noise_std)
+        values = self.predict_draws(theta[None, :], data.X)[0]
+        log_likelihood = gaussian_log_density(data.y, values, self.noise_std)
         return jnp.sum(log_likelihood) + self.parameter_prior.log_density(theta)

@@ -10,6 +10,7 @@ from jax.scipy.stats import norm
 
 from offmap.arrays import Array, Float, Key
 from offmap.artifact import storable
+from offmap.kernels import standard_normal
 from offmap.network import Network
 
 
@@ -34,7 +35,7 @@ class GaussianPrior:
 
     def sample(self, key: Key, n: int, network: Network) -> Float[Array, "n p"]:
         """`n` independent thetas."""
-        return self.std * jax.random.normal(key, (n, network.n_parameters))
+        return self.std * standard_normal(key, (n, network.n_parameters))
 
     def sample_predictors(self, key: Key, n: int, network: Network, X: Float[Array, "t d"]) -> Float[Array, "n t"]:
         """f_theta(X) for `n` thetas of the prior."""

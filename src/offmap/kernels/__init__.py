@@ -15,15 +15,15 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 
-from offmap.arrays import Array, Float, Int
+from offmap.arrays import Array, Float, Int, Key
 from offmap.cache import cache_folder
 
 SWITCH = "OFFMAP_KERNELS"  # "off" for plain JAX
 FOLDER = Path(__file__).parent
-SOURCES = ("predictors.cpp", "neighbours.cpp")
+SOURCES = ("predictors.cpp", "neighbours.cpp", "normals.cpp")
 COMPILERS = ("c++", "g++", "clang++")
 FLAGS = ("-std=c++17", "-O3", "-march=native", "-fno-math-errno", "-fPIC", "-shared", "-w")
-TARGETS = ("offmap_forward", "offmap_backward", "offmap_nearest")
+TARGETS = ("offmap_forward", "offmap_backward", "offmap_nearest", "offmap_normals")
 
 
 @functools.cache
@@ -116,3 +116,12 @@ def nearest(queries: Float[Array, "n d"], points: Float[Array, "m d"], skip_self
     """The index of each query's nearest point; with `skip_self` query i is point i, and not its own neighbour."""
     shape = jax.ShapeDtypeStruct((len(queries),), jnp.int32)
     return jax.ffi.ffi_call("offmap_nearest", shape, vmap_method="sequential")(queries, points, skip_self=skip_self)
+
+
+def standard_normal(key: Key, shape: tuple[int, ...]) -> Float[Array, "..."]:
+    """`jax.random.normal(key, shape)`: its stream up to rounding, in a third of the time where kernels are here."""
+    same_stream = str(jax.random.key_impl(key)) == "threefry2x32" and jax.config.values["jax_threefry_partitionable"]
+    if not (same_stream and are_here()):
+        return jax.random.normal(key, shape)
+    values = jax.ShapeDtypeStruct(shape, jnp.float32)
+    return jax.ffi.ffi_call("offmap_normals", values, vmap_method="sequential")(jax.random.key_data(key))
