@@ -54,14 +54,14 @@ class MeanFieldStart:
 class Variational:
     """Maximise the evidence lower bound over a family of distributions q of theta (eq. 7 and 8).
 
-        elbo(batch) = sum_{batch} E_q ln p(y | x, theta) - |batch| / n * (KL(q, prior) - prior_weight * E_q ln p(theta))
+        elbo(batch) = sum_{batch} E_q ln p(y | x, theta) - |batch| / n * (KL(q, prior) - prior_weight * ln p(E_q theta))
 
     `space` says where the divergence is measured: between parameters (eq. 3; the closed form for mean field), or
     between predictors at rows of nu (eq. 5), as `comparison` says. The two terms use separate draws of q.
 
-    `prior_weight` is 0 in the paper. The divergence of predictors looks at nu alone, so it cannot see a predictor that
-    bends to every training row; the prior's density of theta can (Bayes' rule gives it the weight 1). A prior on
-    predictors has no such density, so then it plays no part.
+    `prior_weight` is 0 in the paper. The divergence of predictors looks at nu alone, so it cannot see a mean predictor
+    that bends to every training row; the prior's density of the mean theta can, and leaves the spread around it free. A
+    prior on predictors has no such density, so then it plays no part.
     """
 
     family: HypernetStart | MeanFieldStart
@@ -85,8 +85,7 @@ class Variational:
         else:
             divergence = predictor_divergence(divergence_key, model, q, self.n_divergence_draws, self.comparison)
         if self.prior_weight and isinstance(model.prior, GaussianPrior):
-            log_prior = jnp.mean(jax.vmap(model.parameter_prior.log_density)(thetas))
-            divergence = divergence - self.prior_weight * log_prior
+            divergence -= self.prior_weight * model.parameter_prior.log_density(jnp.mean(thetas, axis=0))
         return expected_log_likelihood(model, thetas, batch) - jnp.sum(batch.weight) / n_rows * divergence
 
     def loss(
