@@ -235,6 +235,7 @@ def test_asked_before_fit(ask: Callable[[], object]) -> None:
         ({"activation": "gelu"}, ["activation is 'gelu', but it must be one of: relu, tanh"]),
         ({"prior": "gp"}, ["prior is 'gp', but it must be None, a GaussianPrior or a GaussianProcessPrior"]),
         ({"ood_inputs": "ball"}, ["ood_inputs is 'ball', but it must be one of: box, permuted"]),
+        ({"ood_inputs": -1.0}, ["ood_inputs is -1", "widened by a positive number"]),
         ({"ood_inputs": np.ones((5, 3))}, ["ood_inputs has shape (5, 3)", "must be rows with the 2 columns of X"]),
         ({"ood_inputs": with_value(X, (2, 0), math.nan)}, ["ood_inputs has missing values (NaN) in column 0", GAPS]),
         ({"ood_inputs": FRAME.assign(dose="high")}, ["convert ood_inputs to numbers", "column 'dose'", TEXT]),

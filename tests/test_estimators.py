@@ -221,6 +221,9 @@ def test_where_predictors_are_told_to_differ(table: Table) -> None:
     box, permuted, given = sampled("box"), sampled("permuted"), sampled(table.X_new)
     assert ((low - rounding < box) & (box < high + rounding)).all()
     assert (np.ptp(box, axis=0) > 0.99 * (high - low)).all()
+    wide, middle = sampled(2.0), (low + high) / 2
+    assert (np.abs(wide - middle) < (high - low) + rounding).all()
+    assert (np.ptp(wide, axis=0) > 1.99 * (high - low)).all()
     for column in range(3):
         assert np.abs(permuted[:, None, column] - table.X[None, :, column]).min(axis=1).max() < rounding
     distances = np.abs(given[:, None] - table.X_new[None]).max(axis=-1)

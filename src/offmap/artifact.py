@@ -17,6 +17,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save as save_arrays
 
+from offmap.cache import keep_compiled_programs
+
 FORMAT = 1
 FILES = ("model.json", "arrays.safetensors")
 # The only classes that a model directory can bring to life: values made of numbers, strings and arrays, and estimators.
@@ -73,6 +75,7 @@ def save(estimator: Any, path: str | Path, overwrite: bool = False) -> None:
 
 def load(path: str | Path) -> Any:
     """The estimator that `save` wrote, giving the same numbers (across versions of JAX: nearly the same)."""
+    keep_compiled_programs()
     source = Path(path)
     try:
         text, blob = ((source / name).read_bytes() for name in FILES)

@@ -24,5 +24,5 @@ def keep_compiled_programs() -> None:
     if folder is None or jax.config.values.get("jax_compilation_cache_dir") is not None:
         return
     jax.config.update("jax_compilation_cache_dir", str(folder / "programs"))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)

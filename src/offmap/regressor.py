@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 
 from offmap.arrays import Array, Data, Float, Key
 from offmap.artifact import storable
+from offmap.cache import keep_compiled_programs
 from offmap.checks import (
     chosen_by_name,
     is_number,
@@ -47,7 +48,8 @@ class DiverseRegressor(RegressorMixin, TableEstimator):
     noise_std: the target's noise in its own unit, or "auto": estimated from residuals of held-out rows.
     hidden, activation: the network's hidden layers, and "relu" or "tanh" between them.
     prior: None for theta ~ N(0, 0.5 I), a `GaussianPrior`, or a `GaussianProcessPrior` (the FuNN methods only).
-    ood_inputs: where predictors should differ: "box" of the training rows, "permuted" columns of theirs, or rows.
+    ood_inputs: where predictors should differ: the "box" of the training rows, a number for the box widened by it,
+        "permuted" columns of theirs, or rows of your own.
     n_draws: predictors behind every answer; methods with fewer members use all they have.
     verbose: show a progress bar when fitting takes more than two seconds.
     """
@@ -60,7 +62,7 @@ class DiverseRegressor(RegressorMixin, TableEstimator):
         hidden: tuple[int, ...] = (50,),
         activation: Literal["relu", "tanh"] = "relu",
         prior: Prior | None = None,
-        ood_inputs: Literal["box", "permuted"] | ArrayLike = "box",
+        ood_inputs: Literal["box", "permuted"] | float | ArrayLike = "box",
         n_draws: int = 1000,
         random_state: int | np.random.RandomState | None = None,
         verbose: bool = False,
@@ -84,6 +86,7 @@ class DiverseRegressor(RegressorMixin, TableEstimator):
         return self
 
     def _fit(self, method: Method, X: np.ndarray, y: np.ndarray) -> None:
+        keep_compiled_programs()
         x_scale, y_scale = Scale.of(X), Scale.of(y)
         data = Data(X=jnp.asarray(x_scale.standardise(X)), y=jnp.asarray(y_scale.standardise(y)))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -121,6 +124,8 @@ class DiverseRegressor(RegressorMixin, TableEstimator):
         return self._training_rows(X, y, at_least=2)
 
     def _ood_inputs(self, x_scale: Scale, data: Data) -> InputDistribution:
+        if is_number(self.ood_inputs):
+            return self._widened_box(data)
         if isinstance(self.ood_inputs, str):
             return chosen_by_name(self.ood_inputs, INPUTS, "ood_inputs")(data.X)
         refuse_text_columns(self.ood_inputs, "ood_inputs")
@@ -131,6 +136,12 @@ class DiverseRegressor(RegressorMixin, TableEstimator):
             )
         refuse_gaps(rows, "ood_inputs")
         return GivenRows(rows=jnp.asarray(x_scale.standardise(rows)))
+
+    def _widened_box(self, data: Data) -> UniformBox:
+        widen = float(self.ood_inputs)  # type: ignore[arg-type]
+        if not 0 < widen < math.inf:
+            raise ValueError(f"ood_inputs is {widen:g}, but a box can only be widened by a positive number.")
+        return UniformBox.around(data.X, widen)
 
     def _rows(self, X: Any) -> np.ndarray:
         """New rows, standardised."""
