@@ -56,3 +56,15 @@ def demo(
         from offmap.demo import run_demo
 
         run_demo(out)
+
+
+@app.command()
+def bench(
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer repeats: under three minutes.")] = False,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file, too.")] = None,
+) -> None:
+    """Measure the speed figures, each as a ratio of times in this run. Peers are measured where they are installed."""
+    with _in_the_users_words():
+        from offmap.bench import run_bench
+
+        run_bench(quick, json_file)

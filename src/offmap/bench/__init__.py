@@ -1,0 +1,55 @@
+"""offmap bench: the speed figures, as ratios of times measured in one run, so that noise and machines cancel."""
+
+import json
+import operator
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from offmap.files import complete_file
+
+COMPARISONS = {">=": operator.ge, "<=": operator.le}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure: what was measured, what it is compared with, and the target (a text such as ">= 3")."""
+
+    name: str
+    value: float
+    unit: str
+    ours: float | None = None
+    reference: float | None = None
+    target: str | None = None
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether the value reaches the target; None where there is none."""
+        if self.target is None:
+            return None
+        sign, limit = self.target.split()
+        return bool(COMPARISONS[sign](self.value, float(limit)))
+
+
+def run_bench(quick: bool = False, json_file: Path | None = None, say: Callable[[str], None] = print) -> list[Figure]:
+    """Measure every figure, saying each as it comes, and write them all to `json_file`."""
+    figures = []
+    say(f"{'figure':<58}{'value':>10}  {'unit':<12}{'ours':>12}{'reference':>12}  target")
+    for figure in _measured(quick):
+        figures.append(figure)
+        parts = [f"{figure.name:<58}{figure.value:>10.3g}  {figure.unit:<12}"]
+        parts += [f"{number:>12.4g}" if number is not None else " " * 12 for number in (figure.ours, figure.reference)]
+        verdict = {None: "", True: "holds", False: "MISSED"}[figure.holds]
+        say("".join(parts) + f"  {figure.target or ''} {verdict}".rstrip())
+    if json_file is not None:
+        document = {"figures": [asdict(figure) | {"holds": figure.holds} for figure in figures]}
+        with complete_file(json_file) as file:
+            file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    return figures
+
+
+def _measured(quick: bool) -> Iterator[Figure]:
+    from offmap.bench import scoring, startup, steps
+
+    for measure in (steps.measure, scoring.measure, startup.measure):
+        yield from measure(quick)
