@@ -86,10 +86,15 @@ class Network:
                 values = values * gates[depth]
         return values @ last.weight + last.bias[None, :]
 
+    @property
+    def has_kernel(self) -> bool:
+        """Whether compiled code does `draws`, with hidden values that never leave the registers."""
+        one_relu_layer = len(self.hidden) == 1 and self.activation == "relu" and self.n_outputs == 1
+        return one_relu_layer and kernels.are_here()
+
     def draws(self, thetas: Float[Array, "s p"], X: Float[Array, "n d"]) -> Float[Array, "s n"]:
         """The single output at every row of X, for every theta: the innermost loop of everything here."""
-        one_relu_layer = len(self.hidden) == 1 and self.activation == "relu" and self.n_outputs == 1
-        if one_relu_layer and thetas.dtype == X.dtype == jnp.float32 and kernels.are_here():
+        if thetas.dtype == X.dtype == jnp.float32 and self.has_kernel:
             return kernels.one_layer_draws(thetas, X)
         return self.plain_draws(thetas, X)
 

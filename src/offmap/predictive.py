@@ -14,7 +14,7 @@ from offmap.arrays import Array, Float
 from offmap.likelihood import gaussian_log_density
 from offmap.network import Network
 
-# Hidden values held at once, in floats (16 MB): few enough to stay in a processor's cache, whatever the table's size.
+# Values held at once, in floats (16 MB): few enough to stay in a processor's cache, whatever the table's size.
 FLOATS_AT_ONCE = 4_000_000
 ROWS_AT_ONCE = 256
 
@@ -80,8 +80,8 @@ def in_chunks(
     The last chunk is padded. All chunks of all tables have one length, a power of two: one program serves them, and a
     row's numbers do not depend on the rows around it, to the last bit.
     """
-    widest = max((*network.hidden, 1))
-    fitting = max(1, min(ROWS_AT_ONCE, FLOATS_AT_ONCE // (len(thetas) * widest)))
+    floats_per_draw = 1 if network.has_kernel else max((*network.hidden, 1))
+    fitting = max(1, min(ROWS_AT_ONCE, FLOATS_AT_ONCE // (len(thetas) * floats_per_draw)))
     size = 1 << (fitting.bit_length() - 1)
     parts = []
     for first in range(0, len(X), size):

@@ -11,7 +11,7 @@
 
 namespace {
 
-constexpr int64_t kRows = 4;  // inputs handled at once
+constexpr int64_t kRows = 8;  // inputs handled at once
 
 struct Shape {
   int64_t draws, inputs, columns, hidden;
