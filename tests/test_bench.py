@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from offmap import bench
-from offmap.bench import Figure, run_bench
+from offmap.bench import run_bench
+from offmap.bench.figure import Figure
 from offmap.bench.steps import funn_arithmetic
 
 

@@ -1,34 +1,13 @@
 """offmap bench: the speed figures, as ratios of times measured in one run, so that noise and machines cancel."""
 
 import json
-import operator
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
+from offmap.bench import scoring, startup, steps
+from offmap.bench.figure import Figure
 from offmap.files import complete_file
-
-COMPARISONS = {">=": operator.ge, "<=": operator.le}
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One figure: what was measured, what it is compared with, and the target (a text such as ">= 3")."""
-
-    name: str
-    value: float
-    unit: str
-    ours: float | None = None
-    reference: float | None = None
-    target: str | None = None
-
-    @property
-    def holds(self) -> bool | None:
-        """Whether the value reaches the target; None where there is none."""
-        if self.target is None:
-            return None
-        sign, limit = self.target.split()
-        return bool(COMPARISONS[sign](self.value, float(limit)))
 
 
 def run_bench(quick: bool = False, json_file: Path | None = None, say: Callable[[str], None] = print) -> list[Figure]:
@@ -49,7 +28,5 @@ def run_bench(quick: bool = False, json_file: Path | None = None, say: Callable[
 
 
 def _measured(quick: bool) -> Iterator[Figure]:
-    from offmap.bench import scoring, startup, steps
-
     for measure in (steps.measure, scoring.measure, startup.measure):
         yield from measure(quick)

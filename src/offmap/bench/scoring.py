@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import jax
 import numpy as np
 
-from offmap.bench import Figure
+from offmap.bench.figure import Figure
 from offmap.bench.timing import matmul_rate, median_seconds
 from offmap.network import Network
 from offmap.predictive import in_chunks, moments

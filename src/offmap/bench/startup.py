@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 
-from offmap.bench import Figure
+from offmap.bench.figure import Figure
 
 FIT = """
 import jax, numpy as np

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from offmap.arrays import Data
-from offmap.bench import Figure
+from offmap.bench.figure import Figure
 from offmap.bench.timing import matmul_rate, median_seconds
 from offmap.inference import PAPER_METHODS, Method
 from offmap.inputs import UniformBox
