@@ -5,7 +5,6 @@ import hashlib
 import json
 import math
 import tempfile
-from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
@@ -107,7 +106,10 @@ def _digest(body: Any) -> str:
 
 def _encode(value: Any, name: str, arrays: dict[str, np.ndarray]) -> Any:
     """`value` as JSON; its arrays go to `arrays`, under the name of the path that leads to them."""
-    encode: Callable[[Any, Any], Any] = lambda item, step: _encode(item, f"{name}.{step}", arrays)  # noqa: E731
+
+    def encode(item: Any, step: Any) -> Any:
+        return _encode(item, f"{name}.{step}", arrays)
+
     if type(value) in STORABLE.values() and hasattr(value, "get_params"):
         settings = value.get_params(deep=False)
         # The state of a random generator decides nothing once the model is fitted.
@@ -143,8 +145,13 @@ def _decode(code: Any, arrays: dict[str, np.ndarray]) -> Any:
     """The inverse of `_encode`."""
     if not isinstance(code, dict):
         return code
-    decode: Callable[[Any], Any] = lambda item: _decode(item, arrays)  # noqa: E731
-    decode_all: Callable[[dict[str, Any]], dict[str, Any]] = lambda items: {k: decode(v) for k, v in items.items()}  # noqa: E731
+
+    def decode(item: Any) -> Any:
+        return _decode(item, arrays)
+
+    def decode_all(items: dict[str, Any]) -> dict[str, Any]:
+        return {key: decode(item) for key, item in items.items()}
+
     match code:
         case {"estimator": name, "settings": settings, "fitted": fitted}:
             estimator = STORABLE[name](**decode_all(settings))

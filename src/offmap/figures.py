@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
@@ -50,7 +51,7 @@ def draw_bands(
     _write(figure, path)
 
 
-def _explain_bands(axis: object) -> None:
+def _explain_bands(axis: Axes) -> None:
     """A key to the bands, in an empty panel."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
@@ -60,7 +61,7 @@ def _explain_bands(axis: object) -> None:
         *(Patch(color=GREEN, alpha=a, label=f"{n} epistemic std") for n, a in ((1, 0.6), (2, 0.35), (3, 0.15))),
         Line2D([], [], color=GREY, marker=".", linestyle="", label="training rows"),
     ]
-    axis.legend(handles=handles, loc="center", frameon=False, fontsize=10)  # type: ignore[attr-defined]
+    axis.legend(handles=handles, loc="center", frameon=False, fontsize=10)
 
 
 def draw_uncertainty(path: str | Path, samples: Mapping[str, np.ndarray], threshold: float, unit: str) -> None:
