@@ -16,7 +16,7 @@ from offmap.neighbours import squared_distances
 from offmap.network import Network
 
 needs_kernels = pytest.mark.skipif(not kernels.are_here(), reason="no C++ compiler here, so plain JAX does the work")
-# (draws, rows, columns, hidden units): sizes around and across the blocks of 4 rows and 16 units.
+# (draws, rows, columns, hidden units): sizes around and across the blocks of 5 units and 16 rows.
 SIZES = [(1, 1, 1, 1), (3, 7, 2, 5), (5, 8, 13, 16), (40, 203, 13, 50), (9, 4, 300, 33)]
 
 
@@ -75,6 +75,23 @@ def test_nearest_keeps_its_digits_far_from_the_origin() -> None:
     offsets = np.array([0.0, 1.0, 3.0, 7.0, 15.0])[:, None] * np.ones((1, 20)) * 2**-10
     points = jnp.asarray(1000 + offsets, jnp.float32)
     np.testing.assert_array_equal(kernels.nearest(points, points, skip_self=True), [1, 0, 1, 2, 3])
+
+
+@needs_kernels
+@pytest.mark.parametrize("columns", [3, 200, 751])
+def test_nearest_is_exact_where_the_sieve_loses_its_digits(columns: int) -> None:
+    """Tight clusters a thousand apart and one row far from all: products of coordinates say nothing of neighbours."""
+    random = np.random.default_rng(columns)
+    centres = 1000 * random.normal(size=(4, columns))
+    rows = centres[random.integers(0, 4, 150)] + 0.01 * random.normal(size=(150, columns))
+    rows[17] = 1e6
+    points = rows.astype(np.float32)
+    exact = ((points[:, None].astype(np.float64) - points[None]) ** 2).sum(axis=-1)
+    np.fill_diagonal(exact, np.inf)
+    chosen = np.asarray(kernels.nearest(jnp.asarray(points), jnp.asarray(points), skip_self=True))
+    # float32 sums of squares cannot tell distances apart that differ in their last digits.
+    reached = exact[np.arange(150), chosen]
+    np.testing.assert_allclose(reached, exact.min(axis=1), rtol=columns * 1.2e-7)
 
 
 @needs_kernels

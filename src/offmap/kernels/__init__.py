@@ -23,6 +23,7 @@ FOLDER = Path(__file__).parent
 SOURCES = ("predictors.cpp", "neighbours.cpp", "normals.cpp")
 COMPILERS = ("c++", "g++", "clang++")
 FLAGS = ("-std=c++17", "-O3", "-march=native", "-fno-math-errno", "-fPIC", "-shared", "-w")
+FLOATS_PER_VECTOR = 16
 TARGETS = ("offmap_forward", "offmap_backward", "offmap_nearest", "offmap_normals")
 
 
@@ -81,7 +82,12 @@ def _fingerprint(compiler: str) -> str:
 def one_layer_draws(thetas: Float[Array, "s p"], X: Float[Array, "n d"]) -> Float[Array, "s n"]:
     """Values of one-hidden-layer ReLU networks at the rows of X, one network a row of `thetas`."""
     shape = jax.ShapeDtypeStruct((len(thetas), len(X)), jnp.float32)
-    return jax.ffi.ffi_call("offmap_forward", shape, vmap_method="sequential")(thetas, X)
+    return jax.ffi.ffi_call("offmap_forward", shape, vmap_method="sequential")(thetas, _by_column(X))
+
+
+def _by_column(X: Float[Array, "n d"]) -> Float[Array, "d m"]:
+    """A row for every column of X, padded to whole vectors. Done by XLA, once for a loop in which X stays the same."""
+    return jnp.pad(X.T, ((0, 0), (0, -len(X) % FLOATS_PER_VECTOR)))
 
 
 def _forward(thetas: Float[Array, "s p"], X: Float[Array, "n d"]) -> tuple[Array, tuple[Array, Array]]:
@@ -91,7 +97,7 @@ def _forward(thetas: Float[Array, "s p"], X: Float[Array, "n d"]) -> tuple[Array
 def _backward(inputs: tuple[Array, Array], gradient: Float[Array, "s n"]) -> tuple[Array, Array]:
     thetas, X = inputs
     shape = jax.ShapeDtypeStruct(thetas.shape, jnp.float32)
-    of_thetas = jax.ffi.ffi_call("offmap_backward", shape, vmap_method="sequential")(thetas, X, gradient)
+    of_thetas = jax.ffi.ffi_call("offmap_backward", shape, vmap_method="sequential")(thetas, _by_column(X), gradient)
     return of_thetas, _gradient_of_inputs(thetas, X, gradient)
 
 

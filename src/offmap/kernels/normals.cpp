@@ -70,9 +70,7 @@ inline Vec inverse_error_function(Vec x) {
   const Vec w = -logarithm((1.0f - x) * (1.0f + x));
   const auto is_tail = w >= 5.0f;
   Vec factor = polynomial(w - 2.5f, centre);
-  bool any = false;
-  for (int64_t i = 0; i < kLanes; ++i) any |= is_tail[i] != 0;
-  if (any) factor = is_tail ? polynomial(square_root(w) - 3.0f, tail) : factor;
+  if (any(is_tail)) factor = is_tail ? polynomial(square_root(w) - 3.0f, tail) : factor;
   return factor * x;
 }
 

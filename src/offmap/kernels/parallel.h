@@ -7,8 +7,10 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "xla/ffi/api/ffi.h"
@@ -16,15 +18,54 @@
 namespace ffi = xla::ffi;
 using Array = ffi::Buffer<ffi::F32, 2>;
 
+#ifdef __AVX512F__
 constexpr int64_t kLanes = 16;  // floats handled at once
+constexpr int64_t kTile = 5;    // a block of kTile by kTile running sums fits into the 32 registers
+#else
+constexpr int64_t kLanes = 8;
+constexpr int64_t kTile = 3;
+#endif
 using Vec = float __attribute__((vector_size(kLanes * sizeof(float))));
 
-// By halves: a plain loop would wait for each of its additions.
-inline float sum(Vec a) {
-  const auto b = __builtin_shufflevector(a, a, 0, 1, 2, 3, 4, 5, 6, 7) +
-                 __builtin_shufflevector(a, a, 8, 9, 10, 11, 12, 13, 14, 15);
-  const auto c = __builtin_shufflevector(b, b, 0, 1, 2, 3) + __builtin_shufflevector(b, b, 4, 5, 6, 7);
-  return (c[0] + c[1]) + (c[2] + c[3]);
+inline int64_t vectors_for(int64_t floats) { return (floats + kLanes - 1) / kLanes; }
+
+// Room for n vectors, kept by the thread from call to call: fresh memory costs more than the work that is done in it.
+template <int kWhich>
+inline Vec* kept(int64_t n) {
+  static thread_local std::vector<Vec> memory;
+  if (memory.size() < static_cast<size_t>(n)) memory.resize(n);
+  return memory.data();
+}
+
+// Lanes in groups of W, from a and b in turns: in every group the sums of two neighbouring groups of one of them.
+template <int W, int... I>
+inline Vec fold(Vec a, Vec b, std::integer_sequence<int, I...>) {
+  constexpr int kSize = static_cast<int>(kLanes);
+  return __builtin_shufflevector(a, b, (I % W + I / W / 2 * 2 * W + I / W % 2 * kSize)...) +
+         __builtin_shufflevector(a, b, (I % W + I / W / 2 * 2 * W + I / W % 2 * kSize + W)...);
+}
+
+template <int W>
+inline Vec fold_all(const Vec* a) {
+  Vec half[W];
+  for (int i = 0; i < W; ++i) half[i] = fold<W>(a[i], a[i + W], std::make_integer_sequence<int, kLanes>());
+  if constexpr (W > 1) {
+    return fold_all<W / 2>(half);
+  } else {
+    return half[0];
+  }
+}
+
+// The sums of kLanes vectors at once, lane i that of a[i]: a quarter of the work of summing one after another.
+inline Vec sums(const Vec* a) { return fold_all<kLanes / 2>(a); }
+
+// Whether a comparison held in any lane: by halves, since a loop would take lanes out one by one.
+template <typename Mask>
+inline bool any(const Mask& mask) {
+  uint64_t words[sizeof(Mask) / 8], found = 0;
+  std::memcpy(words, &mask, sizeof(mask));
+  for (uint64_t word : words) found |= word;
+  return found != 0;
 }
 
 // Runs work(first, last) over shares of the draws on XLA's own threads; the caller takes a share too.
