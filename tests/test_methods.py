@@ -132,7 +132,7 @@ def shrunk(method: Method) -> Any:
     """The same method in a second or two."""
     if hasattr(method, "training"):
         return replace(method, training=replace(method.training, schedule=Constant(epochs=3), batch_size=16))
-    return replace(method, chains=2, warmup=30, draws=30)
+    return replace(method, chains=2, warmup=30, draws=30, most_draws=30)
 
 
 @pytest.fixture(scope="module")

@@ -125,7 +125,7 @@ def ctrl_c(what: str, done: int, total: int) -> None:
 @pytest.mark.filterwarnings("ignore:The chains have not mixed")
 @pytest.mark.parametrize(
     ("method", "other"),
-    [(QUICK, np.ones((30, 5))), (HMC(chains=2, warmup=10, draws=20), 2 * X)],
+    [(QUICK, np.ones((30, 5))), (HMC(chains=2, warmup=10, draws=20, most_draws=20), 2 * X)],
     ids=["ensemble, other columns", "hmc, other values"],
 )
 def test_interrupted_fit_leaves_the_regressor_as_it_was(method: Any, other: np.ndarray) -> None:

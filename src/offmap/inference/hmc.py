@@ -28,7 +28,8 @@ from offmap.progress import report
 STEPS_PER_CALL = 25  # short enough for a live progress bar and a quick Ctrl-C
 SECONDS_BETWEEN_REPORTS = 0.5
 RHAT_LIMIT = 1.01
-N_CHECKED_INPUTS = 100
+N_CHECKED_INPUTS = 100  # training rows, and as many of nu; and entries of theta
+MOST_KEPT = 8000  # draws in the posterior; more are thinned, for they only say the same again
 
 
 class Chain(NamedTuple):
@@ -61,15 +62,19 @@ class Steps(NamedTuple):
 class HMC:
     """No-U-Turn sampling of theta, `chains` chains started apart at draws of the prior.
 
-    Warm-up adapts each chain's step size and diagonal mass matrix. The trace holds R-hat and effective sample size of
-    predictions (at training rows and at rows of nu) and of theta. Only those of predictions are judged: networks that
-    differ by the order of their hidden units are the same predictor, so theta need not mix for its predictors to.
+    Warm-up adapts each chain's step size and diagonal mass matrix. After `draws` draws a chain, and again whenever they
+    have doubled, predictions at training rows and at rows of nu are checked: sampling goes on until their R-hat is at
+    most 1.01 and their bulk effective sample size at least `enough`, or `most_draws` are drawn. The trace holds both,
+    and those of some entries of theta, which are not judged: networks that differ by the order of their hidden units
+    are the same predictor, so theta need not mix for its predictors to.
     """
 
     chains: int = 4
     warmup: int = 500
     draws: int = 500
     target_acceptance: float = 0.8
+    enough: float = 1000.0
+    most_draws: int = 8000
 
     density: ClassVar[Density] = "mixture"
 
@@ -77,40 +82,48 @@ class HMC:
         """The states of all chains after warm-up."""
         start_key, run_key, check_key = jax.random.split(key, 3)
         starts = model.parameter_prior.sample(start_key, self.chains, model.network)
-        chains = _Chains(self, model, data).run(starts, jax.random.split(run_key, self.chains))
-        steps = jax.tree.map(lambda *parts: jnp.stack(parts), *chains)
+        chains = _Chains(self, model, data, jax.random.split(run_key, self.chains))
+        chains.warm_up(starts)
+        steps = chains.draw(self.draws)
+        while not _has_mixed(checks := _diagnose(check_key, model, data, steps.theta), self.enough):
+            more = min(steps.theta.shape[1], self.most_draws - steps.theta.shape[1])
+            if more <= 0:
+                _warn_not_mixed(checks)
+                break
+            steps = jax.tree.map(lambda *parts: jnp.concatenate(parts, axis=1), steps, chains.draw(more))
         trace = steps._asdict()
         thetas = trace.pop("theta")
-        trace |= _diagnose(check_key, model, data, thetas)
-        _warn_if_not_mixed(trace)
-        return Fit(posterior=Empirical(thetas=thetas.reshape(-1, thetas.shape[-1])), trace=trace)
+        thetas = thetas.reshape(-1, thetas.shape[-1])
+        return Fit(posterior=Empirical(thetas=thetas[:: -(-len(thetas) // MOST_KEPT)]), trace=trace | checks)
 
 
-@functools.partial(jax.jit, static_argnames=("method",))
-def _start(method: HMC, model: Model, data: Data, theta: Float[Array, " p"]) -> Chain:
+@jax.jit
+def _start(target: Float[Array, ""], model: Model, data: Data, theta: Float[Array, " p"]) -> Chain:
     """A chain before its first step."""
     with default_promotion():
         return Chain(
             position=blackjax.nuts.init(theta, functools.partial(model.log_joint, data=data)),
-            step_size=dual_averaging_adaptation(method.target_acceptance)[0](1.0),
+            step_size=dual_averaging_adaptation(target)[0](1.0),
             mass=mass_matrix_adaptation(is_diagonal_matrix=True)[0](len(theta)),
         )
 
 
-def _stages(method: HMC) -> tuple[Stage, Stage]:
-    """The stages of warm-up, and of the draws after it."""
+def _warmup_stages(n_steps: int) -> Stage:
+    """What each step of warm-up adapts."""
     with default_promotion():
-        schedule = jnp.asarray(build_schedule(method.warmup), bool)
-    still = jnp.zeros(method.draws, bool)
-    return (
-        Stage(adapting=jnp.ones(method.warmup, bool), learns_mass=schedule[:, 0], ends_window=schedule[:, 1]),
-        Stage(adapting=still, learns_mass=still, ends_window=still),
-    )
+        schedule = jnp.asarray(build_schedule(n_steps), bool)
+    return Stage(adapting=jnp.ones(n_steps, bool), learns_mass=schedule[:, 0], ends_window=schedule[:, 1])
 
 
-def _adapted(method: HMC, chain: Chain, stage: Stage, acceptance_rate: Float[Array, ""]) -> Chain:
+def _drawing_stages(n_steps: int) -> Stage:
+    """Nothing is adapted any more."""
+    still = jnp.zeros(n_steps, bool)
+    return Stage(adapting=still, learns_mass=still, ends_window=still)
+
+
+def _adapted(target: Float[Array, ""], chain: Chain, stage: Stage, acceptance_rate: Float[Array, ""]) -> Chain:
     """The chain after learning from its last step what the stage says."""
-    start_step, update_step, final_step = dual_averaging_adaptation(method.target_acceptance)
+    start_step, update_step, final_step = dual_averaging_adaptation(target)
     _, update_mass, final_mass = mass_matrix_adaptation(is_diagonal_matrix=True)
     state = chain.position
     step_size = update_step(chain.step_size, acceptance_rate)
@@ -124,8 +137,10 @@ def _where(condition: Bool[Array, ""], new: Any, old: Any) -> Any:
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), new, old)
 
 
-@functools.partial(jax.jit, static_argnames=("method",))
-def _advance(method: HMC, model: Model, data: Data, chain: Chain, keys: Key, stages: Stage) -> tuple[Chain, Steps]:
+@jax.jit
+def _advance(
+    target: Float[Array, ""], model: Model, data: Data, chain: Chain, keys: Key, stages: Stage
+) -> tuple[Chain, Steps]:
     """One step of the chain per stage."""
     kernel = blackjax.nuts.build_kernel()
     log_density = functools.partial(model.log_joint, data=data)
@@ -134,7 +149,7 @@ def _advance(method: HMC, model: Model, data: Data, chain: Chain, keys: Key, sta
         key, stage = step
         log_step = jnp.where(stage.adapting, chain.step_size.log_step_size, chain.step_size.log_step_size_avg)
         position, info = kernel(key, chain.position, log_density, jnp.exp(log_step), chain.mass.inverse_mass_matrix)
-        chain = _adapted(method, chain._replace(position=position), stage, info.acceptance_rate)
+        chain = _adapted(target, chain._replace(position=position), stage, info.acceptance_rate)
         return chain, Steps(
             theta=position.position,
             acceptance_rate=info.acceptance_rate,
@@ -149,36 +164,45 @@ def _advance(method: HMC, model: Model, data: Data, chain: Chain, keys: Key, sta
 class _Chains:
     """Runs chains side by side, one thread each: trees of different depth then need not wait for one another."""
 
-    def __init__(self, method: HMC, model: Model, data: Data) -> None:
-        self.problem = (method, model, data)
-        self.done = 0
+    def __init__(self, method: HMC, model: Model, data: Data, keys: Key) -> None:
+        self.method, self.keys = method, keys
+        self.problem = (jnp.float32(method.target_acceptance), model, data)
+        self.chains: list[Chain] = []
+        self.done, self.planned = 0, 0
         self.lock = threading.Lock()
         self.cancelled = threading.Event()
 
-    def run(self, starts: Float[Array, "c p"], keys: Key) -> list[Steps]:
-        """The steps of every chain after warm-up."""
-        method = self.problem[0]
-        total = method.chains * (method.warmup + method.draws)
-        with ThreadPoolExecutor(min(method.chains, os.cpu_count() or 1)) as threads:
-            running = [threads.submit(self._run_one, start, key) for start, key in zip(starts, keys, strict=True)]
+    def warm_up(self, starts: Float[Array, "c p"]) -> None:
+        """Take every chain from its start to where it can be trusted."""
+        self.chains = [_start(*self.problem, start) for start in starts]
+        self._run(_warmup_stages(self.method.warmup), then=self.method.draws)
+
+    def draw(self, n_steps: int) -> Steps:
+        """The next steps of every chain, chains first."""
+        return jax.tree.map(lambda *parts: jnp.stack(parts), *self._run(_drawing_stages(n_steps)))
+
+    def _run(self, stages: Stage, then: int = 0) -> list[Steps]:
+        """One step per stage in every chain; progress counts as many as are known to follow, too."""
+        n_chains = len(self.chains)
+        self.keys, keys = jnp.moveaxis(jax.vmap(jax.random.split)(self.keys), 1, 0)
+        total = max(self.planned, self.done + n_chains * (len(stages.adapting) + then))
+        self.planned = total
+        with ThreadPoolExecutor(min(n_chains, os.cpu_count() or 1)) as threads:
+            running = [
+                threads.submit(self._steps, chain, key, stages) for chain, key in zip(self.chains, keys, strict=True)
+            ]
             try:
                 while wait(running, SECONDS_BETWEEN_REPORTS).not_done:
                     report("sampling", self.done, total)
             except KeyboardInterrupt:
+                self.cancelled.set()
                 raise KeyboardInterrupt(
                     f"interrupted after {self.done} of {total} steps of all chains; nothing was kept."
                 ) from None
-            finally:
-                self.cancelled.set()
-        report("sampling", total, total)
-        return [chain.result() for chain in running]
-
-    def _run_one(self, start: Float[Array, " p"], key: Key) -> Steps:
-        """Warm up, then keep every state from there on."""
-        warmup_key, draw_key = jax.random.split(key)
-        warmup, draws = _stages(self.problem[0])
-        chain, _ = self._steps(_start(*self.problem, start), warmup_key, warmup)
-        return self._steps(chain, draw_key, draws)[1]
+        report("sampling", self.done, total)
+        results = [chain.result() for chain in running]
+        self.chains = [chain for chain, _ in results]
+        return [steps for _, steps in results]
 
     def _steps(self, chain: Chain, key: Key, stages: Stage) -> tuple[Chain, Steps]:
         """One step per stage, in calls short enough to be interrupted."""
@@ -198,13 +222,14 @@ class _Chains:
 
 @jax.jit
 def _diagnose(key: Key, model: Model, data: Data, thetas: Float[Array, "c s p"]) -> dict[str, Array]:
-    """R-hat and effective sample size of predictions at training rows and rows of nu, and of theta."""
+    """R-hat and effective sample size of predictions at training rows and rows of nu, and of some entries of theta."""
     rows = data.X[:: max(1, len(data.X) // N_CHECKED_INPUTS)][:N_CHECKED_INPUTS]
     X = jnp.concatenate([rows, model.inputs.sample(key, N_CHECKED_INPUTS)])
     predictions = jax.lax.map(lambda chain: model.predict_draws(chain, X), thetas)
+    some = thetas[:, :, :: -(-thetas.shape[-1] // N_CHECKED_INPUTS)]
     return {
         f"{name}_{of}": statistic
-        for of, values in (("predictions", predictions), ("theta", thetas))
+        for of, values in (("predictions", predictions), ("theta", some))
         for name, statistic in (("rhat", rhat(values)), ("ess", ess(values)))
     }
 
@@ -221,18 +246,23 @@ def ess(values: Float[Array, "c s v"]) -> Float[Array, " v"]:
         return ess_bulk(values)
 
 
-def _warn_if_not_mixed(trace: dict[str, Array]) -> None:
-    """Say which prediction mixed worst, when it did not mix well."""
-    rhats = trace["rhat_predictions"]
+def _has_mixed(checks: dict[str, Array], enough: float) -> bool:
+    """Whether the chains agree about every checked prediction, and say enough of it."""
+    agree = float(jnp.max(checks["rhat_predictions"])) <= RHAT_LIMIT
+    return agree and float(jnp.min(checks["ess_predictions"])) >= enough
+
+
+def _warn_not_mixed(checks: dict[str, Array]) -> None:
+    """Say which prediction mixed worst."""
+    rhats, sizes = checks["rhat_predictions"], checks["ess_predictions"]
     worst = int(jnp.argmax(rhats))
-    size, worst_theta = float(trace["ess_predictions"][worst]), float(jnp.max(trace["rhat_theta"]))
-    if rhats[worst] > RHAT_LIMIT:
-        n_rows = len(rhats) - N_CHECKED_INPUTS
-        where = f"checked training row {worst}" if worst < n_rows else f"OOD input {worst - n_rows}"
-        warnings.warn(
-            f"The chains have not mixed: of {len(rhats)} checked predictions the worst, at {where}, has R-hat "
-            f"{rhats[worst]:.3f} (limit {RHAT_LIMIT}) and effective sample size {size:.0f}. Use more warmup or draws, "
-            f"or a larger noise_std. (The worst R-hat of theta is {worst_theta:.2f}.)",
-            ConvergenceWarning,
-            stacklevel=2,
-        )
+    n_rows = len(rhats) - N_CHECKED_INPUTS
+    where = f"checked training row {worst}" if worst < n_rows else f"OOD input {worst - n_rows}"
+    warnings.warn(
+        f"The chains have not mixed: of {len(rhats)} checked predictions the worst, at {where}, has R-hat "
+        f"{rhats[worst]:.3f} (limit {RHAT_LIMIT}), and the smallest effective sample size is {jnp.min(sizes):.0f}. Use "
+        f"more warmup, a larger most_draws or a larger noise_std. (The worst R-hat of theta is "
+        f"{jnp.max(checks['rhat_theta']):.2f}.)",
+        ConvergenceWarning,
+        stacklevel=2,
+    )
