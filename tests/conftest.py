@@ -2,13 +2,14 @@
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
 import jax
 import numpy as np
 import pytest
 from sklearn.model_selection import train_test_split
+
+from offmap.datasets import load_dataset
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -27,13 +28,11 @@ class Split(NamedTuple):
 @pytest.fixture
 def uci() -> Callable[[str], Split]:
     """A function from a key such as "yacht" to that table's split."""
-    folder = os.environ.get("OFFMAP_DATA")
-    if not folder:
+    if not os.environ.get("OFFMAP_DATA"):
         pytest.skip("OFFMAP_DATA is not set: the UCI tables are not here")
 
     def read(name: str) -> Split:
-        table = np.genfromtxt(Path(folder) / f"{name}.csv", delimiter=",", skip_header=1)
-        X, y = table[:, :-1], table[:, -1]
-        return Split(X, *train_test_split(X, y, test_size=0.1, random_state=42))
+        table = load_dataset(name)
+        return Split(table.X, *train_test_split(table.X, table.y, test_size=0.1, random_state=42))
 
     return read
