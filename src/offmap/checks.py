@@ -32,7 +32,7 @@ def refuse_text_columns(X: Any, what: str = "X") -> None:
         text = [str(column) for column in range(X.shape[1]) if not _reads_as_numbers(X[:, column])]
     if text:
         raise ValueError(
-            f"could not convert {what} to numbers: text or dates in column{'s' * (len(text) > 1)} {_listed(text)}. "
+            f"could not convert {what} to numbers: text or dates in column{'s' * (len(text) > 1)} {listed(text)}. "
             "Encode or drop such columns first."
         )
 
@@ -59,7 +59,7 @@ def refuse_other_columns(X: Any, owner: str, n_columns: int, names: Sequence[str
     """An error that says which columns are expected when their number is another, and their names do not tell."""
     shape = _shape(X)
     if len(shape) == 2 and shape[1] != n_columns and (names is None or not hasattr(X, "columns")):
-        expected = "" if names is None else f": {_listed([repr(str(name)) for name in names])}"
+        expected = "" if names is None else f": {listed([repr(str(name)) for name in names])}"
         raise ValueError(
             f"X has {shape[1]} features, but {owner} is expecting {n_columns} features as input{expected}. "
             "Pass the columns of the fit, in the same order."
@@ -97,7 +97,7 @@ def refuse_gaps(values: np.ndarray, what: str, names: Sequence[str] | None = Non
     if values.ndim == 2:
         columns = np.flatnonzero(bad.any(axis=0))
         labels = [repr(str(names[int(c)])) if names is not None else str(c) for c in columns]
-        where = f" in column{'s' * (len(labels) > 1)} {_listed(labels)}"
+        where = f" in column{'s' * (len(labels) > 1)} {listed(labels)}"
     raise ValueError(
         f"{what} has {kind}{where}: {len(rows)} row{'s' * (len(rows) > 1)}, the first is row {rows[0]}. "
         "Drop these rows, or fill the gaps."
@@ -111,6 +111,7 @@ def chosen_by_name(name: Any, choices: Mapping[str, Choice], what: str) -> Choic
     return choices[name]
 
 
-def _listed(labels: Sequence[str], most: int = 5) -> str:
+def listed(labels: Sequence[str], most: int = 5) -> str:
+    """The first few labels, and how many more there are."""
     shown = ", ".join(labels[:most])
-    return shown if len(labels) <= most else f"{shown} and {len(labels) - most} more"
+    return shown if len(labels) <= most else f"{shown} and {len(labels) - most:,} more"
