@@ -6,36 +6,17 @@ from dataclasses import replace
 from importlib.util import find_spec
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from offmap.arrays import Data
 from offmap.bench.figure import Figure
+from offmap.bench.tables import COLUMNS, NOISE_STD, made_up
 from offmap.bench.timing import matmul_rate, median_seconds
 from offmap.inference import PAPER_METHODS, Method
-from offmap.inputs import UniformBox
 from offmap.model import Model
-from offmap.network import Network
 from offmap.optimize import Constant
-from offmap.prior import GaussianPrior
 
-ROWS, COLUMNS = 455, 13  # the training rows of boston
-NOISE_STD = 0.3
 EPOCHS = 20
-
-
-def boston_sized() -> tuple[Model, Data]:
-    """A table of boston's size. The time of a step depends on the shapes alone, so its values are made up."""
-    x_key, noise_key = jax.random.split(jax.random.key(0))
-    X = jax.random.normal(x_key, (ROWS, COLUMNS))
-    y = jnp.tanh(X[:, 0] + X[:, 1] * X[:, 2]) + NOISE_STD * jax.random.normal(noise_key, (ROWS,))
-    model = Model(
-        network=Network(n_inputs=COLUMNS),
-        prior=GaussianPrior(),
-        noise_std=jnp.float32(NOISE_STD),
-        inputs=UniformBox.around(X),
-    )
-    return model, Data(X=X, y=y)
 
 
 def seconds_per_step(method: Method, model: Model, data: Data, repeats: int) -> float:
@@ -56,7 +37,7 @@ def funn_arithmetic(columns: int, hidden: int = 50, draws: int = 500, inputs: in
 def measure(quick: bool) -> Iterator[Figure]:
     """The figures of training."""
     repeats = 3 if quick else 9
-    model, data = boston_sized()
+    model, data = made_up()
     rate = matmul_rate()
     yield Figure(name="matrix-multiply rate, float32", value=rate / 1e9, unit="GFLOP/s")
     ours = {

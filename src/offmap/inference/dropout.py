@@ -18,7 +18,7 @@ from offmap.optimize import Training, minimize
 @storable
 @dataclass(frozen=True)
 class MCDropout:
-    """Minimise the mean negative log-likelihood under dropout, plus an L2 penalty.
+    """Minimise the negative log-likelihood of a batch under dropout, plus an L2 penalty.
 
     The penalty is `decay / sqrt(n)` on theta^2 / 2: the value in the authors' code (the paper prints 10^(-1/sqrt n)).
     """
@@ -32,12 +32,12 @@ class MCDropout:
     def loss(
         self, key: Key, parameters: Float[Array, " p"], model: Model, batch: Batch, n_rows: Float[Array, ""]
     ) -> Float[Array, ""]:
-        """Mean negative log-likelihood over the batch's rows, each with its own mask, plus the penalty."""
+        """Negative log-likelihood, summed over the batch's rows, each with its own mask, plus the penalty."""
         gates = dropout_gates(key, model.network, self.rate, rows=(len(batch.y),))
         values = model.network.apply(parameters, batch.X, gates)[:, 0]
         log_density = gaussian_log_density(batch.y, values, model.noise_std)
         penalty = 0.5 * self.decay / jnp.sqrt(n_rows) * jnp.sum(parameters**2)
-        return penalty - jnp.sum(batch.weight * log_density) / jnp.sum(batch.weight)
+        return penalty - jnp.sum(batch.weight * log_density)
 
     def fit(self, key: Key, model: Model, data: Data) -> Fit:
         """The trained network with its random masks."""

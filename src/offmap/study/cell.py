@@ -1,0 +1,110 @@
+"""Runs one cell of the study: from a table's raw rows to its record."""
+
+import os
+import platform
+import resource
+import sys
+from dataclasses import fields as dataclass_fields
+from dataclasses import is_dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from offmap.artifact import LIBRARIES
+from offmap.datasets import Dataset, load_dataset
+from offmap.regressor import DiverseRegressor
+from offmap.study.baselines import BASELINES, Scorer
+from offmap.study.measure import Split, accuracy, bands, entropies, fitted, separation, shift
+from offmap.study.protocol import PROTOCOLS, Setup
+from offmap.study.record import KEYS, Cell, Record
+from offmap.study.shifts import SHIFTS
+
+
+def run_cell(cell: Cell, data_dir: Path | None = None) -> Record:
+    """Fit and measure one cell. All but its costs depends on the cell and the number of processors alone."""
+    protocol = PROTOCOLS[cell.protocol]
+    setup, table = protocol.setups[cell.dataset], load_dataset(cell.dataset, data_dir)
+    record = dict.fromkeys(KEYS) | cell._asdict()
+    record |= _under_shifts(cell, setup, table) if protocol.shifts else _under_nu(cell, setup, table)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return record | {
+        "settings": _settings(cell, setup),
+        "versions": {"python": platform.python_version()} | {name: version(name) for name in LIBRARIES},
+        "n_features": table.X.shape[1],
+        "peak_memory_mb": _peak_memory_mb(),
+        "cores": cores,
+        "command": cell.command(cores),
+    }
+
+
+def _fit(cell: Cell, setup: Setup, X: np.ndarray, y: np.ndarray) -> Scorer:
+    if cell.method in BASELINES:
+        return BASELINES[cell.method].fit(X, y, cell.seed)
+    return setup.regressor(cell.method, y, cell.seed).fit(X, y)
+
+
+def _under_nu(cell: Cell, setup: Setup, table: Dataset) -> Record:
+    """The paper's measurements: rows of nu are off the map."""
+    split = Split.of(table.X, table.y)
+    scorer, record = fitted(lambda X, y: _fit(cell, setup, X, y), split)
+    record |= {"n_train": len(split.y_train), "n_test": len(split.y_test)}
+    record |= separation(scorer, split, setup.nu(split.X_train), cell.seed) | accuracy(scorer, split)
+    if isinstance(scorer, DiverseRegressor):
+        record |= entropies(scorer, setup.n_inputs, cell.seed)
+        record |= {"prior_std": setup.prior(cell.method).std}
+        record |= {} if setup.box is None else {"bands": bands(scorer, setup.box)}
+    return record
+
+
+def _under_shifts(cell: Cell, setup: Setup, table: Dataset) -> Record:
+    """One fit per rule of the table: the rows that the rule holds out are off the map."""
+    costs, shifts = [], {}
+    for name, rule in SHIFTS[cell.dataset].items():
+        out = rule(table.X, table.feature_names)
+        split = Split.of(table.X[~out], table.y[~out])
+        scorer, cost = fitted(lambda X, y: _fit(cell, setup, X, y), split)
+        costs.append(cost)
+        shifts[name] = shift(scorer, split, table.X[out], table.y[out])
+    mixed = costs[0]["rhat"] is not None
+    return {
+        "shifts": shifts,
+        "seconds": sum(cost["seconds"] for cost in costs),
+        "cpu_seconds": sum(cost["cpu_seconds"] for cost in costs),
+        "warnings": [text for cost in costs for text in cost["warnings"]],
+        "rhat": max(cost["rhat"] for cost in costs) if mixed else None,
+        "ess": min(cost["ess"] for cost in costs) if mixed else None,
+    }
+
+
+def _settings(cell: Cell, setup: Setup) -> Record:
+    """Every setting, as JSON knows it."""
+    if cell.method in BASELINES:
+        return {"method": _fields(BASELINES[cell.method])}
+    return {
+        "method": _fields(setup.methods[cell.method]),
+        "noise_in_target_stds": setup.noise,
+        "noise_std": setup.noise_std,
+        "hidden": setup.hidden,
+        "activation": setup.activation,
+        "nu": setup.box or "box of the training rows",
+        "n_draws": DiverseRegressor().n_draws,
+    }
+
+
+def _fields(value: Any) -> Any:
+    """The fields of a value, and of the values in it, beside the name of its class."""
+    if hasattr(value, "_asdict"):
+        return {name: _fields(item) for name, item in value._asdict().items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        return {"class": type(value).__name__} | {
+            item.name: _fields(getattr(value, item.name)) for item in dataclass_fields(value)
+        }
+    return value
+
+
+def _peak_memory_mb() -> float:
+    """The most memory that this process ever held."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10

@@ -1,0 +1,133 @@
+"""Under which settings the study fits: the paper's, ours, and quick ones to try the machinery."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import jax.numpy as jnp
+import numpy as np
+
+from offmap.datasets import DATASETS
+from offmap.inference import METHODS, PAPER_METHODS, PAPER_METHODS_LARGE, Method
+from offmap.inference.hmc import HMC
+from offmap.inference.variational import Variational
+from offmap.inputs import UniformBox
+from offmap.optimize import Constant
+from offmap.prior import GaussianPrior
+from offmap.regressor import DiverseRegressor
+from offmap.scaling import Scale
+
+SMALL = ("boston", "concrete", "energy", "wine", "yacht")
+LARGE = ("navalC", "powerplant", "protein")
+
+# The paper's sigma_l, in units of the standardised target. It prints 0.2 for navalC, but under 0.2 no density can reach
+# the log predictive density that it reports there for mc-dropout, 6.07; 0.02 fits that row.
+PAPER_NOISE = {
+    "boston": 2.5,
+    "concrete": 4.5,
+    "energy": 1.4,
+    "wine": 0.5,
+    "yacht": 1.4,
+    "navalC": 0.02,
+    "powerplant": 3.1,
+    "protein": 4.4,
+}
+# The paper's nn-hyvi and funn-hyvi rows are those of a narrower prior than the one it states, which its hmc had: with
+# the stated one, funn-hyvi on yacht has error 1.51 and predictor entropy 263, with this one 0.98 and 105 (1.07 and 113).
+PAPER_PRIOR_STD = {"nn-hyvi": 0.5, "funn-hyvi": 0.5}
+WAVE_NOISE_STD, WAVE_BOX, WAVE_INPUTS = 0.1, (-4.0, 2.0), 50
+
+
+@dataclass(frozen=True)
+class Setup:
+    """How one dataset is fitted under a protocol.
+
+    `noise` is the likelihood's std in units of the standardised target, unless `noise_std` gives it in target units;
+    None for both: estimated. `box` is nu where it is not the box of the training rows, `n_inputs` how many of its rows
+    a predictor's entropy is measured at.
+    """
+
+    methods: Mapping[str, Method]
+    noise: float | None = None
+    noise_std: float | None = None
+    hidden: tuple[int, ...] = (50,)
+    activation: Literal["relu", "tanh"] = "relu"
+    prior_stds: Mapping[str, float] = field(default_factory=dict)
+    box: tuple[float, float] | None = None
+    n_inputs: int = 200
+
+    def nu(self, X: np.ndarray) -> UniformBox:
+        """The box that stands for rows off the map, standardised as the training rows `X` are."""
+        scale = Scale.of(X)
+        if self.box is None:
+            return UniformBox.around(jnp.asarray(scale.standardise(X)))
+        low, high = (jnp.asarray(scale.standardise(np.full(X.shape[1], end))) for end in self.box)
+        return UniformBox(low=low, high=high)
+
+    def prior(self, method: str) -> GaussianPrior:
+        """What a method believes of theta before it sees the rows."""
+        return GaussianPrior(std=self.prior_stds.get(method, GaussianPrior().std))
+
+    def regressor(self, method: str, y: np.ndarray, seed: int) -> DiverseRegressor:
+        """The estimator that learns the training targets `y`."""
+        noise_std = self.noise_std if self.noise is None else self.noise * float(Scale.of(y).std)
+        return DiverseRegressor(
+            self.methods[method],
+            noise_std="auto" if noise_std is None else noise_std,
+            hidden=self.hidden,
+            activation=self.activation,
+            prior=self.prior(method),
+            ood_inputs="box" if self.box is None else np.linspace(*self.box, 10_001)[:, None],
+            random_state=seed,
+        )
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """A setup for every dataset; `shifts` when rows held out by a rule, not rows of nu, count as off the map."""
+
+    setups: Mapping[str, Setup]
+    shifts: bool = False
+
+
+def _paper() -> dict[str, Setup]:
+    wave_methods = {
+        name: replace(method, comparison=method.comparison._replace(n_inputs=WAVE_INPUTS))
+        if isinstance(method, Variational)
+        else method
+        for name, method in PAPER_METHODS.items()
+    }
+    wave = Setup(
+        methods=wave_methods,
+        noise_std=WAVE_NOISE_STD,
+        activation="tanh",
+        prior_stds=PAPER_PRIOR_STD,
+        box=WAVE_BOX,
+        n_inputs=WAVE_INPUTS,
+    )
+    sizes = dict.fromkeys(SMALL, (PAPER_METHODS, (50,))) | dict.fromkeys(LARGE, (PAPER_METHODS_LARGE, (100,)))
+    return {"wave": wave} | {
+        name: Setup(methods=methods, noise=PAPER_NOISE[name], hidden=hidden, prior_stds=PAPER_PRIOR_STD)
+        for name, (methods, hidden) in sizes.items()
+    }
+
+
+def _same_for_all(setup: Setup) -> dict[str, Setup]:
+    return dict.fromkeys(DATASETS, setup) | {"wave": replace(setup, box=WAVE_BOX)}
+
+
+def _quick(method: Method) -> Method:
+    """The method with hardly any training: its numbers mean nothing, but every part of the study runs."""
+    if isinstance(method, HMC):
+        return replace(method, warmup=20, draws=20, most_draws=20)
+    return replace(method, training=replace(method.training, schedule=Constant(epochs=2)))  # type: ignore[attr-defined]
+
+
+PROTOCOLS: dict[str, Protocol] = {
+    "paper": Protocol(_paper()),
+    "default": Protocol(_same_for_all(Setup(METHODS))),
+    "shifts": Protocol(_same_for_all(Setup(METHODS)), shifts=True),
+    "quick": Protocol(
+        _same_for_all(Setup({name: _quick(method) for name, method in METHODS.items()}, noise=0.3, n_inputs=20))
+    ),
+}

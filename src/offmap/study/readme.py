@@ -1,0 +1,126 @@
+"""README.md of the results: what was reproduced, what was not and why. Every number is counted from the records."""
+
+from collections.abc import Sequence
+
+from offmap.study.findings import FINDINGS
+from offmap.study.paper import PUBLISHED_DATASETS, PUBLISHED_METHODS
+from offmap.study.record import Cell
+from offmap.study.summary import EXPECTED, Study
+from offmap.study.tables import grid
+from offmap.study.targets import INVESTIGATED, TARGETS, Verdict
+
+_INTRODUCTION = """\
+The paper's experiments from raw rows to tables, under its own settings (protocol `paper`), under ours (`default`), and
+with parts of the tables held out (`shifts`). Every number is in [tables.md](tables.md), every cell in
+[study.jsonl](study.jsonl). This page is made from those cells, and so is every number in it."""
+_TIME = """\
+The cells here took {hours:.1f} hours of fitting on 2 cores; measuring them comes on top. A run can be stopped at any
+time and goes on where it was. The report takes seconds, and the same cells give the same pages, byte for byte."""
+
+
+def readme_page(study: Study, pictures: Sequence[str]) -> str:
+    """What was reproduced, what was not and why; `pictures` are the files beside it."""
+    parts = [
+        "# What the study shows",
+        _INTRODUCTION,
+        "## What ran",
+        _what_ran(study),
+        _what_is_missing(study),
+        "## Targets",
+        _targets(study),
+        *_misses(study),
+    ]
+    found = [text for finding in FINDINGS if (text := finding(study))]
+    if found:
+        parts += ["## What the numbers say", "\n".join(f"* {text}" for text in found)]
+    parts += ["## Pictures", *_gallery(pictures)] if pictures else []
+    parts += ["## Again", _commands(study)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _hours(study: Study, protocol: str) -> float:
+    """What the fits of a protocol take on two processors that are never idle."""
+    return sum(record["seconds"] * record["cores"] for record in study.cells(protocol)) / 2 / 3600
+
+
+def _what_ran(study: Study) -> str:
+    protocols = list(dict.fromkeys(record["protocol"] for record in study.records))
+    rows = []
+    for protocol in protocols:
+        cells = list(study.cells(protocol))
+        fitted = sum(record["seconds"] for record in cells) / 3600
+        rows.append([protocol, str(len(cells)), f"{fitted:.2f}", f"{_hours(study, protocol):.2f}"])
+    return grid(["protocol", "cells", "hours of fitting, summed", "on 2 cores"], rows)
+
+
+def _what_is_missing(study: Study) -> str:
+    missing = study.missing()
+    n_waves = len({record["method"] for record in study.cells("paper", "wave")} & set(PUBLISHED_METHODS))
+    wave = f"The wave has {n_waves} of {len(PUBLISHED_METHODS)} methods."
+    whole = f"{len(EXPECTED) - len(missing)} of the {len(EXPECTED)} cells of the paper's protocol are here. {wave}"
+    if not missing:
+        return whole
+    lines = []
+    for dataset in PUBLISHED_DATASETS:
+        methods = [text for method in PUBLISHED_METHODS if (text := _seeds(missing, dataset, method))]
+        if methods:
+            has_any = any(cell.dataset == dataset for cell in set(EXPECTED) - set(missing))
+            lines.append(f"* {dataset}: {', '.join(methods) if has_any else 'all'}")
+    return f"{whole} Missing, with their seeds:\n\n" + "\n".join(lines)
+
+
+def _seeds(missing: Sequence[Cell], dataset: str, method: str) -> str:
+    seeds = [str(cell.seed) for cell in missing if (cell.dataset, cell.method) == (dataset, method)]
+    return f"{method} ({' '.join(seeds)})" if seeds else ""
+
+
+def _targets(study: Study) -> str:
+    rows = []
+    for asked, verdicts in TARGETS.values():
+        counts = [verdict.met for verdict in verdicts(study)]
+        rows.append([asked, *(str(sum(met is kind for met in counts)) for kind in (True, False, None))])
+    return grid(["target", "met", "missed", "not run"], rows)
+
+
+def _misses(study: Study) -> list[str]:
+    parts = []
+    for key, (asked, verdicts) in TARGETS.items():
+        missed = [_miss(key, verdict) for verdict in verdicts(study) if verdict.met is False]
+        if missed:
+            parts.append(f"**{asked}**\n\n" + "\n".join(missed))
+    return ["## Misses", *parts] if parts else []
+
+
+def _miss(target: str, verdict: Verdict) -> str:
+    return f"* {verdict.cell}: {verdict.said}. {INVESTIGATED.get((target, verdict.cell), 'Not explained.')}"
+
+
+def _gallery(pictures: Sequence[str]) -> list[str]:
+    """The wave and one table in the page, the others as links."""
+    shown = [name for name in pictures if name == "wave.png"]
+    tables = [name.removesuffix("-roc.png") for name in pictures if name.endswith("-roc.png")]
+    one = "concrete" if "concrete" in tables else next(iter(tables), None)
+    shown += [name for name in pictures if name.startswith(f"{one}-")]
+    rest = [name for name in pictures if name not in shown]
+    links = ", ".join(f"[{name.removesuffix('.png').replace('-', ' ')}]({name})" for name in rest)
+    return [*(f"![{name.removesuffix('.png')}]({name})" for name in shown), *([f"Also: {links}."] if links else [])]
+
+
+def _commands(study: Study) -> str:
+    protocols = list(dict.fromkeys(record["protocol"] for record in study.records))
+    hours = sum(_hours(study, protocol) for protocol in protocols)
+    runs = [command for protocol in protocols for command in _run_commands(study, protocol)]
+    lines = "\n".join([*runs, "offmap study report runs --out docs/results"])
+    return f"```\n{lines}\n```\n\n{_TIME.format(hours=hours)}"
+
+
+def _run_commands(study: Study, protocol: str) -> list[str]:
+    """Those that run what is here: one for the datasets with three seeds, say, and one for those with one."""
+    by_seeds: dict[int, list[str]] = {}
+    for dataset in study.names(protocol, "dataset"):
+        seeds = 1 + max(record["seed"] for record in study.cells(protocol, dataset))
+        by_seeds.setdefault(seeds, []).append(dataset)
+    return [
+        f"offmap study run --protocol {protocol} --datasets {','.join(datasets)} --seeds {seeds} --jobs 2 --out runs"
+        for seeds, datasets in by_seeds.items()
+    ]

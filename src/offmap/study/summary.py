@@ -1,0 +1,88 @@
+"""The records of a study, by cell: what their numbers are over seeds, and which cells are missing."""
+
+import statistics
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from offmap.study.paper import PUBLISHED_DATASETS, PUBLISHED_METHODS
+from offmap.study.protocol import SMALL
+from offmap.study.record import Cell, Record
+from offmap.study.runs import ORDER
+
+EXPECTED = tuple(
+    Cell("paper", dataset, method, seed)
+    for dataset in PUBLISHED_DATASETS
+    for method in PUBLISHED_METHODS
+    for seed in range(3 if dataset in SMALL else 1)
+)
+
+
+class OverSeeds(NamedTuple):
+    """Mean and std of a number over the seeds it was measured with; no std of one."""
+
+    mean: float
+    std: float | None
+    n: int
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "OverSeeds":
+        """Of one value a seed."""
+        return cls(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None, len(values))
+
+
+@dataclass(frozen=True)
+class Study:
+    """Records in the order of the tables of names."""
+
+    records: tuple[Record, ...]
+
+    @classmethod
+    def of(cls, records: Iterable[Record]) -> "Study":
+        """The records, put in order."""
+        return cls(tuple(sorted(records, key=lambda record: _place(Cell.of(record)))))
+
+    def cells(self, protocol: str, dataset: str | None = None, method: str | None = None) -> Iterator[Record]:
+        """Those of a protocol, a dataset, a method."""
+        for record in self.records:
+            is_of = record["protocol"] == protocol and dataset in (None, record["dataset"])
+            if is_of and method in (None, record["method"]):
+                yield record
+
+    def names(self, protocol: str, what: str) -> list[str]:
+        """The datasets, or the methods, that a protocol has records of."""
+        known, found = ORDER[1 if what == "dataset" else 2], {record[what] for record in self.cells(protocol)}
+        return [*(name for name in known if name in found), *sorted(found - set(known))]
+
+    def over_seeds(self, quantity: str, protocol: str, dataset: str, method: str) -> OverSeeds | None:
+        """A number over the seeds of a cell; None where it was not run, or a seed has no such number."""
+        return _over_seeds([record[quantity] for record in self.cells(protocol, dataset, method)])
+
+    def shift(self, quantity: str, rule: str, dataset: str, method: str) -> OverSeeds | None:
+        """The same of a number under one of the rules that hold rows out."""
+        every = [record["shifts"] or {} for record in self.cells("shifts", dataset, method)]
+        return _over_seeds([_of_shift(quantity, shifts[rule]) for shifts in every if rule in shifts])
+
+    def missing(self) -> list[Cell]:
+        """Cells of the paper's protocol that a whole study has, and this one has not."""
+        found = {Cell.of(record) for record in self.records}
+        return [cell for cell in EXPECTED if cell not in found]
+
+
+def _of_shift(quantity: str, measured: Record) -> float | None:
+    """One number of a shift. The risk-coverage area has a unit, so it is put between the best order's and chance's."""
+    if quantity != "aurc" or measured["aurc"] is None:
+        return measured[quantity]
+    best, chance = measured["aurc_oracle"], measured["aurc_random"]
+    return (measured["aurc"] - best) / (chance - best) if chance > best else None
+
+
+def _over_seeds(values: list[float | None]) -> OverSeeds | None:
+    numbers = [value for value in values if value is not None]
+    return OverSeeds.of(numbers) if numbers and len(numbers) == len(values) else None
+
+
+def _place(cell: Cell) -> tuple[Any, ...]:
+    """Where a cell stands: in the order of the tables of names, unknown names behind."""
+    names = zip(cell[:3], ORDER, strict=True)
+    return *((known.index(name) if name in known else len(known), name) for name, known in names), cell.seed

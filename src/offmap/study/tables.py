@@ -1,0 +1,142 @@
+"""The study's tables, as Markdown: each of our numbers beside the paper's, and what explains the difference."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from offmap.study.differences import differs, footnote, is_better
+from offmap.study.paper import LARGER_IS_BETTER, PUBLISHED_DATASETS, PUBLISHED_METHODS, best_published, published
+from offmap.study.summary import OverSeeds, Study
+
+NOT_RUN, NOT_APPLICABLE = "\N{EN DASH}", "n/a"
+RHAT_LIMIT, ESS_LIMIT = 1.01, 1000
+DECIMALS = {"auc": 4, "auc_test": 4, "auc_permuted": 4, "lpp": 2, "lpp_variance_only": 2, "error_ratio": 2, "aurc": 2}
+DECIMALS |= {"spearman": 2, "entropy_parameter": 0, "entropy_predictor": 0}
+BETTER = LARGER_IS_BETTER | {"auc_test": True, "auc_permuted": True, "seconds": False, "spearman": True, "aurc": False}
+
+
+class Lookup(NamedTuple):
+    """Where a table's numbers come from: what a row and a method have, and whether they were run at all."""
+
+    number: Callable[[str, str], OverSeeds | None]
+    was_run: Callable[[str, str], bool]
+
+
+def grid(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def decimals_for(quantity: str, numbers: Sequence[float]) -> int:
+    """How many decimals a row of such numbers is printed with: an error's depend on its size, since units differ."""
+    if quantity in DECIMALS:
+        return DECIMALS[quantity]
+    smallest = min((abs(number) for number in numbers if number), default=1.0)
+    if quantity == "seconds":
+        return 0 if smallest >= 10 else 1
+    return max(2, 2 - math.floor(math.log10(smallest)))
+
+
+def row_texts(quantity: str, row: Mapping[str, OverSeeds | None]) -> dict[str, str]:
+    """The numbers of a row as text, by method: mean ± std over seeds, the best in bold. Those that print alike tie."""
+    found = {method: number for method, number in row.items() if number is not None}
+    decimals = decimals_for(quantity, [number.mean for number in found.values()])
+    means = {method: round(number.mean, decimals) + 0.0 for method, number in found.items()}
+    best = (max if BETTER[quantity] else min)(means.values(), default=None) if quantity in BETTER else None
+    texts = {}
+    for method, number in found.items():
+        text = f"{means[method]:.{decimals}f}"
+        text = f"**{text}**" if means[method] == best else text
+        texts[method] = text if number.std is None else f"{text} ± {number.std:.{decimals}f}"
+    return texts
+
+
+def _cells(quantity: str, name: str, methods: Sequence[str], lookup: Lookup) -> list[str]:
+    texts = row_texts(quantity, {method: lookup.number(name, method) for method in methods})
+    return [texts.get(method, NOT_APPLICABLE if lookup.was_run(name, method) else NOT_RUN) for method in methods]
+
+
+def _lookup(study: Study, quantity: str, protocol: str) -> Lookup:
+    return Lookup(
+        number=lambda dataset, method: study.over_seeds(quantity, protocol, dataset, method),
+        was_run=lambda dataset, method: any(study.cells(protocol, dataset, method)),
+    )
+
+
+def beside_paper(study: Study, quantity: str) -> str:
+    """A table of the paper, each cell `ours (paper)`, and footnotes to the cells that differ beyond noise."""
+    footnotes: list[str] = []
+    rows = []
+    lookup = _lookup(study, quantity, "paper")
+    for dataset in PUBLISHED_DATASETS:
+        row = [dataset]
+        for method, text in zip(PUBLISHED_METHODS, _cells(quantity, dataset, PUBLISHED_METHODS, lookup), strict=True):
+            theirs, ours = published(quantity, dataset, method), lookup.number(dataset, method)
+            row.append(f"{text} ({theirs.text if theirs else 'NA'})")
+            if theirs and ours and differs(quantity, ours, theirs):
+                note = footnote(quantity, dataset, method, is_better(quantity, ours, theirs))
+                if note not in footnotes:
+                    footnotes.append(note)
+                row[-1] += f"<sup>{_letter(footnotes.index(note))}</sup>"
+        if quantity == "lpp":
+            row += _cells("lpp_variance_only", dataset, ["ensemble"], _lookup(study, "lpp_variance_only", "paper"))
+        rows.append(row)
+    header = ["", *PUBLISHED_METHODS, *(["`ensemble`, variance only"] if quantity == "lpp" else [])]
+    notes = [f"<sup>{_letter(index)}</sup> {note}" for index, note in enumerate(footnotes)]
+    return "\n\n".join([grid(header, rows), *notes])
+
+
+def _letter(index: int) -> str:
+    return chr(ord("a") + index)
+
+
+def of_protocol(study: Study, protocol: str, quantity: str) -> str:
+    """Methods and baselines side by side, and the best of the paper's row, whatever method that was."""
+    lookup = _lookup(study, quantity, protocol)
+    datasets = study.names(protocol, "dataset")
+    methods = [
+        method
+        for method in study.names(protocol, "method")
+        if any(lookup.number(dataset, method) for dataset in datasets)
+    ]
+    best = {dataset: best_published(quantity, dataset) for dataset in datasets}
+    compared = any(best.values()) and quantity != "seconds"
+    rows = [
+        [dataset, *_cells(quantity, dataset, methods, lookup)]
+        + ([f"{pair[1].text} {pair[0]}" if (pair := best[dataset]) else "NA"] if compared else [])
+        for dataset in datasets
+    ]
+    return grid(["", *methods, *(["best of the paper"] if compared else [])], rows)
+
+
+def under_shifts(study: Study, quantity: str) -> str:
+    """One row for every rule that holds rows of a table out."""
+    rules = {
+        f"{record['dataset']}: {rule}": (record["dataset"], rule)
+        for record in study.cells("shifts")
+        for rule in record["shifts"] or {}
+    }
+    lookup = Lookup(
+        number=lambda row, method: study.shift(quantity, rules[row][1], rules[row][0], method),
+        was_run=lambda row, method: any(study.cells("shifts", rules[row][0], method)),
+    )
+    methods = [method for method in study.names("shifts", "method") if any(lookup.number(row, method) for row in rules)]
+    return grid(["held out", *methods], [[row, *_cells(quantity, row, methods, lookup)] for row in rules])
+
+
+def hmc_diagnostics(study: Study) -> str:
+    """R-hat and ESS of every cell of hmc, one number a seed; those beyond the limits are bold."""
+    groups = dict.fromkeys((record["protocol"], record["dataset"]) for record in study.records)
+    rows = []
+    for protocol, dataset in groups:
+        cells = [record for record in study.cells(protocol, dataset, "hmc") if record["rhat"] is not None]
+        if cells:
+            rhats = [_marked(f"{cell['rhat']:.4f}", cell["rhat"] > RHAT_LIMIT) for cell in cells]
+            sizes = [_marked(f"{cell['ess']:.0f}", cell["ess"] < ESS_LIMIT) for cell in cells]
+            rows.append([protocol, dataset, " / ".join(rhats), " / ".join(sizes)])
+    return grid(["protocol", "dataset", "worst R-hat, by seed", "smallest ESS, by seed"], rows)
+
+
+def _marked(text: str, wrong: bool) -> str:
+    return f"**{text}** ✗" if wrong else text
