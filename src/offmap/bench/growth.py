@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from offmap.arrays import Data
+from offmap.bench.parts import draw_parts, milliseconds_of_parts
 from offmap.bench.tables import made_up
 from offmap.files import complete_file
 from offmap.inference import METHODS
@@ -102,7 +103,11 @@ def exponent(sizes: list[float], seconds: list[float]) -> float:
 
 
 def run_growth(folder: Path, say: Callable[[str], None] = print) -> None:
-    """Write growth.csv, growth.md and growth.png into `folder`."""
+    """Write growth.csv, growth.md and growth.png into `folder`, and parts.png of a single step."""
+    parts = milliseconds_of_parts()
+    draw_parts(folder / "parts.png", parts)
+    for name, milliseconds in parts.items():
+        say(f"{name:<40}{milliseconds:8.2f} ms")
     found = []
     for one in measured():
         found.append(one)
