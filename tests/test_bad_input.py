@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import jax
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -127,18 +128,10 @@ NOT_PER_ROW = "Pass one target per row."
     [
         (with_value(X, (3, 1), math.nan), Y, ["X has missing values (NaN) in column 1: 1 row", "row 3", GAPS]),
         (with_value(X, (3, 1), math.inf), Y, ["X has infinite values (inf) in column 1: 1 row", "row 3", GAPS]),
-        (pd.DataFrame(with_value(X, (3, 1), math.nan), columns=["age", "dose"]), Y, ["column 'dose'", "row 3", GAPS]),
-        (pl.DataFrame({"age": X[:, 0], "dose": [None] * N_ROWS}), Y, ["column 'dose': 40 rows", "row 0", GAPS]),
         (X, with_value(Y, (5,), math.nan), ["y has missing values (NaN): 1 row", "row 5", GAPS]),
         (X, with_value(Y, (5,), -math.inf), ["y has infinite values (inf): 1 row", "row 5", GAPS]),
         (X, pd.Series([None, *Y[1:]], dtype="Float64"), ["y has missing values (NaN): 1 row", "row 0", GAPS]),
         (X[:1], Y[:1], ["1 sample", "minimum of 2 is required"]),
-        (
-            FRAME.assign(color="red", day=pd.Timestamp("2020-01-01")),
-            Y,
-            ["text or dates in columns 'color', 'day'", TEXT],
-        ),
-        (pl.DataFrame({"age": X[:, 0], "color": ["red"] * N_ROWS}), Y, ["text or dates in column 'color'", TEXT]),
         (np.array([[1.0, "red"]] * N_ROWS, dtype=object), Y, ["convert X to numbers", "in column 1", TEXT]),
         (pl.DataFrame(X).lazy(), Y, ["X is a lazy frame", "X.collect()"]),
         (X[:, 0], Y, ["Expected 2D array, got 1D array", "array.reshape(-1, 1)"]),
@@ -155,6 +148,23 @@ def test_wrong_training_rows(estimator: Any, table: Any, target: Any, words: lis
     with refused(*words):
         estimator.fit(table, target)
     assert not [name for name in vars(estimator) if name.endswith("_")]
+
+
+# The detector learns from such frames; the regressor is for numbers.
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        (pd.DataFrame(with_value(X, (3, 1), math.nan), columns=["age", "dose"]), ["column 'dose'", "row 3", GAPS]),
+        (pl.DataFrame({"age": X[:, 0], "dose": [None] * N_ROWS}), ["column 'dose': 40 rows", "row 0", GAPS]),
+        (FRAME.assign(color="red", day=pd.Timestamp("2020-01-01")), ["text or dates in columns 'color', 'day'", TEXT]),
+        (pl.DataFrame({"age": X[:, 0], "color": ["red"] * N_ROWS}), ["text or dates in column 'color'", TEXT]),
+    ],
+)
+def test_frames_that_are_not_numbers_are_not_for_the_regressor(table: Any, words: list[str]) -> None:
+    model = regressor()
+    with refused(*words):
+        model.fit(table, Y)
+    assert not [name for name in vars(model) if name.endswith("_")]
 
 
 @pytest.mark.parametrize(
@@ -290,3 +300,16 @@ def test_too_few_rows_for_the_rate_is_said_and_flags_nothing() -> None:
         detector = OODDetector(regressor(), false_alarm_rate=0.01, random_state=0).fit(X, Y)
     assert (detector.predict(100 * X) == 1).all()
     assert (detector.p_values(100 * X) > 0.01).all()
+
+
+class Greedy:
+    """A method that asks XLA for more memory than there is."""
+
+    def fit(self, *_: object) -> None:
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 65616400164 bytes.")
+
+
+def test_a_network_that_does_not_fit_into_memory_is_told_in_words() -> None:
+    X = np.ones((20, 2)) * np.arange(20)[:, None]
+    with pytest.raises(MemoryError, match=r"2 columns.*400,100,001 parameters.*65616400164 bytes.*Use fewer hidden"):
+        DiverseRegressor(Greedy(), hidden=(20_000, 20_000), noise_std=0.3).fit(X, X[:, 0])  # type: ignore[arg-type]

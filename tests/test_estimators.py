@@ -1,58 +1,30 @@
-"""DiverseRegressor and OODDetector: answers agree with their draws, do not depend on units, and keep the alarm rate."""
+"""DiverseRegressor: its answers agree with its draws, and do not depend on units."""
 
 import functools
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.special import logsumexp
 from scipy.stats import norm
 from sklearn.base import clone
 
-from offmap import METHODS, DiverseRegressor, OODDetector, optimize, predictive
-from offmap.arrays import Data, Key
-from offmap.families import Empirical
-from offmap.inference import Fit, Method
+from offmap import METHODS, DiverseRegressor, optimize, predictive
+from offmap.inference import Method
 from offmap.inference.ensemble import Ensemble
-from offmap.inference.method import Density
 from offmap.inference.variational import MeanFieldStart, Variational
-from offmap.model import Model
 from offmap.optimize import Cosine, Training
+from tests.linear import LINEAR, NOISE_STD, simulated
 
 SHORT = Training(learning_rate=0.02, batch_size=100, schedule=Cosine(steps=100))
 QUICK: dict[str, Method] = {
     "ensemble": Ensemble(members=5, training=SHORT),
     "mfvi": Variational(family=MeanFieldStart(), space="parameter", training=SHORT, n_likelihood_draws=10),
 }
-NOISE_STD = 0.3
 assert_close = functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-5)  # what float32 keeps
-
-
-@dataclass(frozen=True)
-class WeightedLeastSquares:
-    """Linear members, each the least-squares fit to the rows under random weights (the Bayesian bootstrap).
-
-    In closed form, so that the detector can be fitted a thousand times.
-    """
-
-    members: int = 20
-
-    density: ClassVar[Density] = "gaussian"
-
-    def fit(self, key: Key, model: Model, data: Data) -> Fit:
-        random = np.random.default_rng(np.asarray(jax.random.key_data(key)))
-        columns = np.column_stack([data.X, np.ones(len(data.y))])
-        weights = random.exponential(size=(self.members, len(data.y)))
-        gram = np.einsum("mn,ni,nj->mij", weights, columns, columns) + 1e-6 * np.eye(columns.shape[1])
-        thetas = np.linalg.solve(gram, np.einsum("mn,ni,n->mi", weights, columns, data.y)[..., None])[..., 0]
-        return Fit(posterior=Empirical(thetas=jnp.asarray(thetas, jnp.float32)), trace={})
-
-
-LINEAR = DiverseRegressor(WeightedLeastSquares(), noise_std=NOISE_STD, hidden=(), random_state=0)
 
 
 @dataclass(frozen=True)
@@ -61,12 +33,6 @@ class Table:
     y: np.ndarray
     X_new: np.ndarray
     y_new: np.ndarray
-
-
-def simulated(n_rows: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    random = np.random.default_rng(seed)
-    X = random.normal(size=(n_rows, 3))
-    return X, X[:, 0] + np.sin(2 * X[:, 1]) + NOISE_STD * random.normal(size=n_rows)
 
 
 @pytest.fixture(scope="module")
@@ -229,111 +195,3 @@ def test_where_predictors_are_told_to_differ(table: Table) -> None:
     distances = np.abs(given[:, None] - table.X_new[None]).max(axis=-1)
     assert distances.min(axis=1).max() < rounding  # nothing but the given rows
     assert distances.min(axis=0).max() < rounding  # and all of them
-
-
-# --- the detector ---
-
-
-@pytest.fixture(scope="module", params=["held-out", "cross-fit"])
-def detector(request: pytest.FixtureRequest) -> OODDetector:
-    return OODDetector(LINEAR, false_alarm_rate=0.1, calibration=request.param, random_state=0).fit(*simulated(200))
-
-
-@pytest.fixture(scope="module")
-def rows() -> np.ndarray:
-    """From the middle of the training rows to far outside."""
-    return simulated(100, seed=2)[0] * np.linspace(0, 5, 100)[:, None]
-
-
-def test_detector_answers_are_one_decision(detector: OODDetector, rows: np.ndarray) -> None:
-    flagged, p_values = detector.predict(rows) == -1, detector.p_values(rows)
-    assert set(detector.predict(rows)) == {-1, 1}
-    np.testing.assert_array_equal(detector.decision_function(rows), detector.score_samples(rows) - detector.offset_)
-    np.testing.assert_array_equal(flagged, detector.decision_function(rows) < 0)
-    np.testing.assert_array_equal(flagged, p_values <= detector.false_alarm_rate)
-    verdicts = detector.verdicts(rows)
-    np.testing.assert_array_equal(verdicts["is_ood"], flagged)
-    np.testing.assert_array_equal(verdicts["p_value"], p_values)
-    np.testing.assert_array_equal(verdicts["ood_score"], -detector.score_samples(rows))
-
-
-def test_p_values_count_calibration_rows_that_score_as_high(detector: OODDetector, rows: np.ndarray) -> None:
-    calibration = detector.calibration_scores_
-    assert len(calibration) == (40 if detector.calibration == "held-out" else 200)
-    counted = [
-        (1 + sum(c >= score for c in calibration)) / (1 + len(calibration)) for score in -detector.score_samples(rows)
-    ]
-    np.testing.assert_allclose(detector.p_values(rows), counted)
-    assert all(0 < p <= 1 for p in counted)
-
-
-def test_rows_far_out_are_flagged_and_rows_in_the_middle_are_not(detector: OODDetector) -> None:
-    directions = np.eye(3)
-    assert (detector.predict(20 * directions) == -1).all()
-    assert (detector.predict(0.01 * directions) == 1).all()
-    # Numbers at the end of what a float holds are as far out as can be.
-    assert (detector.predict(1e300 * directions) == -1).all()
-
-
-def test_verdicts_pool_the_draws_of_all_regressors(detector: OODDetector, rows: np.ndarray) -> None:
-    draws = np.array([regressor.predict_draws(rows) for regressor in detector.estimators_])
-    verdicts = detector.verdicts(rows)
-    assert_close(verdicts["prediction"], draws.mean(axis=(0, 1)))
-    # The law of total variance: within the regressors, and between them.
-    epistemic = draws.var(axis=1, ddof=1).mean(axis=0) + draws.mean(axis=1).var(axis=0)
-    assert_close(verdicts["std_epistemic"], np.sqrt(epistemic))
-    assert_close(verdicts["std_total"], np.sqrt(epistemic + NOISE_STD**2))
-    assert_close(verdicts["ood_score"], norm.entropy(0, draws.std(axis=1, ddof=1)).min(axis=0))
-
-
-@pytest.mark.parametrize(
-    ("n_rows", "rate", "chosen"),
-    [(995, 0.05, "cross-fit"), (1000, 0.05, "held-out"), (1000, 0.01, "cross-fit"), (5000, 0.01, "held-out")],
-)
-def test_a_fifth_is_held_out_when_that_is_enough_rows(n_rows: int, rate: float, chosen: str) -> None:
-    detector = OODDetector(LINEAR, false_alarm_rate=rate, random_state=0).fit(*simulated(n_rows))
-    assert detector.calibration_ == chosen
-    assert len(detector.calibration_scores_) == (n_rows if chosen == "cross-fit" else n_rows // 5)
-
-
-def test_the_given_regressor_is_left_as_it_was() -> None:
-    X, y = simulated(50)
-    regressor = clone(LINEAR).fit(X, y)
-    before, prediction = dict(vars(regressor)), regressor.predict(X)
-    detector = OODDetector(regressor, random_state=0).fit(X + 1, 2 * y)
-    assert vars(regressor) == before
-    np.testing.assert_array_equal(regressor.predict(X), prediction)
-    assert detector.estimator is regressor
-    assert regressor not in detector.estimators_
-
-
-def test_the_detectors_seed_is_enough() -> None:
-    X, y = simulated(50)
-    unseeded = OODDetector(clone(LINEAR).set_params(random_state=None), false_alarm_rate=0.1)
-    first, again, other = (
-        clone(unseeded).set_params(random_state=seed).fit(X, y).score_samples(X) for seed in (1, 1, 2)
-    )
-    np.testing.assert_array_equal(first, again)
-    assert not np.isclose(first, other).any()
-
-
-@pytest.mark.parametrize("calibration", ["held-out", "cross-fit"])
-def test_false_alarm_rate_holds(calibration: Any) -> None:
-    rates, n_splits = np.array([0.01, 0.05, 0.1]), 200
-    n_rows = {"held-out": 500, "cross-fit": 120}[calibration]
-    shares = []
-    for split in range(n_splits):
-        X, y = simulated(n_rows, seed=10 + split)
-        fresh, _ = simulated(250, seed=1000 + split)
-        detector = OODDetector(clone(LINEAR), false_alarm_rate=0.1, calibration=calibration, random_state=split)
-        p_values = detector.fit(X, y).p_values(fresh)
-        shares.append((p_values[:, None] <= rates).mean(axis=0))
-    # The fresh rows of a split are all compared with the same few calibration rows, so their alarms come together: a
-    # binomial standard error would be too small. Splits are independent, so their spread gives the right one.
-    standard_error = np.std(shares, axis=0, ddof=1) / math.sqrt(n_splits)
-    excess = (np.mean(shares, axis=0) - rates) / standard_error
-    assert (excess < 4).all()
-    if calibration == "held-out":
-        # The rate is not only kept: without ties it is met, but for rounding to whole calibration rows.
-        exact = np.floor(rates * 101) / 101
-        assert (np.abs(np.mean(shares, axis=0) - exact) < 4 * standard_error).all()

@@ -5,12 +5,16 @@ from typing import Any
 
 import jax
 import numpy as np
+import pandas as pd
 import pytest
+from mapie.conformity_scores import StdConformityScore
+from mapie.regression import SplitConformalRegressor
 from sklearn.base import clone
+from sklearn.compose import make_column_transformer
 from sklearn.metrics import r2_score
 from sklearn.model_selection import KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from offmap import DiverseRegressor, OODDetector
@@ -86,3 +90,29 @@ def test_settings_reach_through_the_detector() -> None:
 def test_fit_predict_is_fit_then_predict(table: tuple[np.ndarray, np.ndarray]) -> None:
     detector = clone(DETECTOR).set_params(random_state=0)
     np.testing.assert_array_equal(detector.fit_predict(*table), clone(detector).fit(*table).predict(table[0]))
+
+
+def test_a_pipeline_that_encodes_a_frame_ends_in_either(table: tuple[np.ndarray, np.ndarray]) -> None:
+    X, y = table
+    frame = pd.DataFrame({"size": X[:, 0], "ward": np.where(X[:, 1] > 5, "north", "south"), "age": X[:, 2]})
+    by_hand = np.column_stack([X[:, 1] > 5, X[:, 1] <= 5, X[:, 0], X[:, 2]]).astype(float)
+    encoder = make_column_transformer((OneHotEncoder(), ["ward"]), remainder="passthrough")
+    for estimator in (REGRESSOR, DETECTOR):
+        last = clone(estimator).set_params(random_state=0)
+        piped = make_pipeline(encoder, last).fit(frame, y)
+        np.testing.assert_array_equal(piped.predict(frame), clone(last).fit(by_hand, y).predict(by_hand))
+
+
+def test_mapie_scales_its_intervals_by_the_regressors_std() -> None:
+    """StdConformityScore divides residuals by the total std: the interval is mean +- quantile x std."""
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    y = X[:, 0] - np.sin(X[:, 1]) + 0.1 * np.random.default_rng(1).normal(size=300)
+    model = clone(REGRESSOR).set_params(random_state=0).fit(X[:150], y[:150])
+    conformal = SplitConformalRegressor(model, confidence_level=0.9, conformity_score=StdConformityScore(), prefit=True)
+    centre, interval = conformal.conformalize(X[150:249], y[150:249]).predict_interval(X[249:])
+    mean, std = model.predict(X[150:249], return_std=True)
+    quantile = np.sort(np.abs(y[150:249] - mean) / std)[89]  # the ceil(0.9 x 100)-th of 99
+    new_mean, new_std = model.predict(X[249:], return_std=True)
+    np.testing.assert_allclose(centre, new_mean)
+    np.testing.assert_allclose(interval[:, 0, 0], new_mean - quantile * new_std)
+    np.testing.assert_allclose(interval[:, 1, 0], new_mean + quantile * new_std)

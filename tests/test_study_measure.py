@@ -19,7 +19,7 @@ from offmap.inference import METHODS, PAPER_METHODS, PAPER_METHODS_LARGE
 from offmap.inference.ensemble import Ensemble
 from offmap.metrics import auc, rmse
 from offmap.optimize import Constant, Training
-from offmap.regressor import DiverseRegressor
+from offmap.regressor import DEFAULT_PRIOR, DiverseRegressor
 from offmap.study import measure
 from offmap.study.baselines import BASELINES
 from offmap.study.measure import Split, accuracy, bands, entropies, fitted, quantiles, separation, shift
@@ -227,7 +227,7 @@ def test_the_papers_protocol_is_the_papers() -> None:
     assert setups["yacht"].methods is PAPER_METHODS
     assert setups["powerplant"].methods is PAPER_METHODS_LARGE
     stds = {method: setups["yacht"].regressor(method, y, 0).prior.std for method in METHODS}  # type: ignore[union-attr]
-    assert stds.pop("nn-hyvi") == 0.5
+    assert (stds.pop("nn-hyvi"), stds.pop("funn-hyvi")) == (0.5, 0.5)
     assert set(stds.values()) == {math.sqrt(0.5)}
     wave = setups["wave"].regressor("funn-hyvi", y, 0)
     assert (wave.noise_std, wave.activation, wave.method.comparison.n_inputs) == (0.1, "tanh", 50)  # type: ignore[union-attr]
@@ -240,7 +240,7 @@ def test_the_default_protocol_is_the_same_for_all_tables_and_what_a_user_gets() 
     plain = DiverseRegressor(method=METHODS["funn-hyvi"], random_state=0).get_params()
     for name, setup in setups.items():
         ours = setup.regressor("funn-hyvi", np.array([0.0, 1.0]), 0).get_params()
-        assert ours["prior"].std == math.sqrt(0.5)
+        assert ours["prior"] == DEFAULT_PRIOR
         differing = {key for key in plain if key != "prior" and str(ours[key]) != str(plain[key])}
         assert differing == ({"ood_inputs"} if name == "wave" else set())
 

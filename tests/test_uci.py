@@ -7,6 +7,7 @@ import pytest
 
 from offmap.inference import PAPER_METHODS
 from offmap.metrics import auc
+from offmap.prior import GaussianPrior
 from offmap.regressor import DiverseRegressor
 from tests.conftest import Split
 
@@ -22,7 +23,9 @@ PAPER_AUC = {
 
 def separation(table: Split, method: str, noise: float) -> float:
     """AUC of all rows against 10,000 uniform draws from the box of the training rows."""
-    model = DiverseRegressor(PAPER_METHODS[method], noise_std=noise * float(np.std(table.y_train)), random_state=0)
+    model = DiverseRegressor(
+        PAPER_METHODS[method], noise_std=noise * float(np.std(table.y_train)), prior=GaussianPrior(), random_state=0
+    )
     model.fit(table.X_train, table.y_train)
     low, high = table.X_train.min(axis=0), table.X_train.max(axis=0)
     nu = np.random.default_rng(0).uniform(low, high, (10_000, table.X.shape[1]))

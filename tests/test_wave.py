@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from offmap.datasets import wave
+from offmap.prior import GaussianPrior
 from offmap.regressor import DiverseRegressor
 
 x = np.linspace(-4, 2, 601)
@@ -13,7 +14,9 @@ BETWEEN, LEFT = np.abs(x) < 0.5, x <= -1.5
 
 def spread(method: str) -> np.ndarray:
     """Epistemic std along x."""
-    model = DiverseRegressor(method, noise_std=0.1, activation="tanh", ood_inputs=x[:, None], random_state=0)
+    model = DiverseRegressor(
+        method, noise_std=0.1, activation="tanh", prior=GaussianPrior(), ood_inputs=x[:, None], random_state=0
+    )
     return model.fit(*wave()).epistemic_std(x[:, None])
 
 

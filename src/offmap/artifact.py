@@ -42,10 +42,7 @@ class ModelFileError(ValueError):
 def save(estimator: Any, path: str | Path, overwrite: bool = False) -> None:
     """Write `path`/model.json and `path`/arrays.safetensors. The directory appears complete, or not at all."""
     target = Path(path)
-    if target.exists() and not overwrite:
-        raise FileExistsError(f"{target} exists already. Choose another path, or pass overwrite=True.")
-    if target.exists() and not (target.is_dir() and {file.name for file in target.iterdir()} <= set(FILES)):
-        raise FileExistsError(f"{target} is not a model directory, so it is not overwritten. Choose another path.")
+    refuse_to_overwrite(target, overwrite)
     arrays: dict[str, np.ndarray] = {}
     body = _encode(estimator, "model", arrays)
     blob = save_arrays(arrays)
@@ -70,6 +67,14 @@ def save(estimator: Any, path: str | Path, overwrite: bool = False) -> None:
             if old.exists() and not target.exists():
                 old.rename(target)
             raise
+
+
+def refuse_to_overwrite(target: Path, overwrite: bool, how: str = "overwrite=True") -> None:
+    """An error if something stands where a model directory shall be written, unless it is one and may be replaced."""
+    if target.exists() and not overwrite:
+        raise FileExistsError(f"{target} exists already. Choose another path, or pass {how}.")
+    if target.exists() and not (target.is_dir() and {file.name for file in target.iterdir()} <= set(FILES)):
+        raise FileExistsError(f"{target} is not a model directory, so it is not overwritten. Choose another path.")
 
 
 def load(path: str | Path) -> Any:
@@ -98,6 +103,15 @@ def load(path: str | Path) -> Any:
         if isinstance(problem, ModelFileError):
             raise
         raise ModelFileError(f"{source / 'model.json'} {ALTERED}") from None
+
+
+def versions_of(path: str | Path) -> dict[str, str]:
+    """Which versions of offmap and its libraries wrote a model directory."""
+    try:
+        versions = json.loads((Path(path) / "model.json").read_bytes())["versions"]
+        return {str(name): str(number) for name, number in versions.items()}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise ModelFileError(f"{Path(path) / 'model.json'} {ALTERED}") from None
 
 
 def _digest(body: Any) -> str:

@@ -27,18 +27,18 @@ class ProgressBar:
         self.started = self.last_line = time.monotonic()
 
     def __call__(self, what: str, done: int, total: int) -> None:
-        """Show one report."""
+        """Show one report; a `total` of 0 means that nobody knows it."""
         now = time.monotonic()
         if now - self.started < PATIENCE_SECONDS:
             return
         if self.live:
             if self.task is None:
                 self.bar.start()
-                self.task = self.bar.add_task(what, total=total)
-            self.bar.update(self.task, description=what, completed=done, total=total)
+                self.task = self.bar.add_task(what, total=total or None)
+            self.bar.update(self.task, description=what, completed=done, total=total or None)
         elif now - self.last_line >= SECONDS_BETWEEN_LINES:
             self.last_line = now
-            print(f"{what}: {done} of {total}", file=sys.stderr, flush=True)
+            print(f"{what}: {done}{f' of {total}' if total else ''}", file=sys.stderr, flush=True)
 
     def close(self) -> None:
         """Take the bar off the screen."""

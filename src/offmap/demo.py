@@ -17,6 +17,7 @@ from offmap.figures import draw_bands, draw_uncertainty
 from offmap.files import complete_file
 from offmap.inference import METHODS
 from offmap.metrics import auc, rmse
+from offmap.prior import GaussianPrior
 from offmap.regressor import DiverseRegressor
 
 Say = Callable[[str], None]
@@ -45,7 +46,13 @@ def _wave(out: Path, say: Say) -> str:
     for name in METHODS:
         started = time.perf_counter()
         model = DiverseRegressor(
-            name, noise_std=0.1, activation="tanh", ood_inputs=x[:, None], random_state=0, verbose=True
+            name,
+            noise_std=0.1,
+            activation="tanh",
+            prior=GaussianPrior(),  # the paper's
+            ood_inputs=x[:, None],
+            random_state=0,
+            verbose=True,
         )
         with warnings.catch_warnings(record=True) as complaints:
             warnings.simplefilter("always", ConvergenceWarning)
@@ -90,8 +97,8 @@ def _diabetes(out: Path, say: Say) -> str:
         writer = csv.writer(stream)
         writer.writerow(["kind", *columns, *ordinary])
         for kind, rows, verdicts in (("ordinary", X_new, ordinary), ("bmi x 10", slipped, strange)):
-            for row, *answers, is_ood in zip(rows, *verdicts.values(), strict=True):
-                writer.writerow([kind, *row, *answers, str(is_ood).lower()])
+            for row, *answers, is_ood, reason in zip(rows, *verdicts.values(), strict=True):
+                writer.writerow([kind, *row, *answers, str(is_ood).lower(), reason])
     samples = {"ordinary new rows": ordinary["ood_score"], "uniform in the box": nu, "bmi x 10": strange["ood_score"]}
     draw_uncertainty(out / "diabetes.png", samples, -detector.offset_, "target units")
     lines = [

@@ -1,8 +1,9 @@
 """DiverseRegressor: many predictors that all explain the data, and how much they disagree about a new row."""
 
+import contextlib
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Literal, Self, overload
 
 import jax
@@ -35,6 +36,8 @@ from offmap.predictive import LOG_DENSITIES, epistemic_uncertainty, in_chunks, m
 from offmap.prior import GaussianPrior, Prior
 from offmap.scaling import Scale
 
+# Narrower than the paper's: on noisy tables the mean of its predictors overfits. See docs/design.md.
+DEFAULT_PRIOR = GaussianPrior(std=0.4)
 INPUTS: dict[str, Callable[[Array], InputDistribution]] = {"box": UniformBox.around, "permuted": PermutedColumns}
 
 
@@ -47,7 +50,7 @@ class DiverseRegressor(RegressorMixin, TableEstimator):
     method: a key of `METHODS`, or a value such as `dataclasses.replace(METHODS["hmc"], chains=8)`.
     noise_std: the target's noise in its own unit, or "auto": estimated from residuals of held-out rows.
     hidden, activation: the network's hidden layers, and "relu" or "tanh" between them.
-    prior: None for theta ~ N(0, 0.5 I), a `GaussianPrior`, or a `GaussianProcessPrior` (the FuNN methods only).
+    prior: None for theta ~ N(0, 0.4^2 I), a `GaussianPrior`, or a `GaussianProcessPrior` (the FuNN methods only).
     ood_inputs: where predictors should differ: the "box" of the training rows, a number for the box widened by it,
         "permuted" columns of theirs, or rows of your own.
     n_draws: predictors behind every answer; methods with fewer members use all they have.
@@ -82,7 +85,9 @@ class DiverseRegressor(RegressorMixin, TableEstimator):
         named = isinstance(self.method, str) or not hasattr(self.method, "fit")
         method: Any = chosen_by_name(self.method, METHODS, "method") if named else self.method
         with self._all_or_nothing(), progress_bar(self.verbose):
-            self._fit(method, *self._validated(X, y))
+            rows = self._validated(X, y)
+            with _memory_errors_in_words(Network(n_inputs=rows[0].shape[1], hidden=tuple(self.hidden))):
+                self._fit(method, *rows)
         return self
 
     def _fit(self, method: Method, X: np.ndarray, y: np.ndarray) -> None:
@@ -93,7 +98,7 @@ class DiverseRegressor(RegressorMixin, TableEstimator):
         noise_key, fit_key = jax.random.split(jax.random.key(seed))
         model = Model(
             network=Network(n_inputs=X.shape[1], hidden=tuple(self.hidden), activation=self.activation),
-            prior=GaussianPrior() if self.prior is None else self.prior,
+            prior=DEFAULT_PRIOR if self.prior is None else self.prior,
             noise_std=jnp.ones(()),
             inputs=self._ood_inputs(x_scale, data),
         )
@@ -156,10 +161,11 @@ class DiverseRegressor(RegressorMixin, TableEstimator):
             raise ValueError(f"n_draws is {n_draws}, but it must be at least 1.")
         return _sample(self.posterior_, jax.random.key(self.draw_seed_), n_draws)
 
-    def _moments(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and epistemic variance of new rows, in target units."""
+    def _moments(self, X: Any, at_most: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and epistemic variance of new rows, in target units, over at most so many draws."""
         X = self._rows(X)
-        result = in_chunks(self.network_, self._thetas(), X, moments)
+        thetas = self._thetas()[:at_most]
+        result = in_chunks(self.network_, thetas, X, moments)
         return self.y_scale_.restore(result.mean), np.asarray(result.variance, np.float64) * self.y_scale_.std**2
 
     @overload
@@ -197,6 +203,22 @@ class DiverseRegressor(RegressorMixin, TableEstimator):
         log_density = LOG_DENSITIES[self.method_.density]
         standardised = in_chunks(self.network_, self._thetas(), X, log_density, self.y_scale_.standardise(y), noise_std)
         return np.asarray(standardised, np.float64) - math.log(y_std)
+
+
+@contextlib.contextmanager
+def _memory_errors_in_words(network: Network) -> Iterator[None]:
+    """XLA says how many bytes it wanted; say what made them so many, and what to do."""
+    try:
+        yield
+    except jax.errors.JaxRuntimeError as problem:
+        if "RESOURCE_EXHAUSTED" not in str(problem):
+            raise
+        raise MemoryError(
+            f"The fit does not fit into memory: a network of {network.n_inputs} columns and hidden layers of "
+            f"{', '.join(map(str, network.hidden))} units has {network.n_parameters:,} parameters, and a method holds "
+            f"hundreds of such networks at once ({problem}). Use fewer hidden units, fewer columns, or the method "
+            "'ensemble', which holds ten."
+        ) from None
 
 
 @functools.partial(jax.jit, static_argnames=("n",))

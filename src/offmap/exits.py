@@ -1,0 +1,54 @@
+"""How a command ends: done, or one line about what is wrong, with an exit code that scripts can rely on."""
+
+import contextlib
+import errno
+import os
+import sys
+from collections.abc import Iterator
+
+import typer
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+@contextlib.contextmanager
+def in_the_users_words() -> Iterator[None]:
+    """Exit 2 with one line when the input is wrong, 130 on Ctrl-C. Other failures are bugs and keep their traceback.
+
+    When whoever reads the standard output (`| head`) has seen enough, that is a good end.
+    """
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _discard_output()
+        raise typer.Exit(0) from None
+    except (ValueError, OSError) as problem:
+        _discard_output()
+        print(f"offmap: {_in_one_line(problem)}", file=sys.stderr)
+        raise typer.Exit(2) from None
+    except KeyboardInterrupt as stop:
+        print(f"\noffmap: {str(stop) or 'interrupted. Nothing half-written stays.'}", file=sys.stderr)
+        raise typer.Exit(130) from None
+
+
+def _in_one_line(problem: ValueError | OSError) -> str:
+    """What is wrong. The system's own errors say it with a number, and a path where they know one."""
+    if not isinstance(problem, OSError) or problem.errno is None:
+        return " ".join(str(problem).split())
+    if problem.errno in FULL:
+        return (
+            "the disk is full, or a file grew beyond what is allowed. Nothing half-written stays. Free some space, or "
+            "choose another place with --out."
+        )
+    where = f"{problem.filename}: " if problem.filename else ""
+    return f"{where}{' '.join(str(problem.strerror).split())}."
+
+
+def _discard_output() -> None:
+    """Forget what waits to be printed: at the end Python would try again, and complain again."""
+    with contextlib.suppress(OSError, ValueError):
+        output = sys.stdout.fileno()
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, output)
+        os.close(nowhere)

@@ -1,0 +1,199 @@
+"""offmap score: every row of a table comes back, in order, with its verdict, in memory that does not grow with them."""
+
+import copy
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import parquet
+
+from offmap.artifact import ModelFileError
+from offmap.checks import chosen_by_name, is_number, listed
+from offmap.detector import OODDetector, load
+from offmap.discoveries import CountedPValues
+from offmap.explanation import KINDS
+from offmap.progress import report
+from offmap.table.cells import numbers
+from offmap.tablefiles import read_batches, table_writer
+
+CELLS_AT_ONCE, MOST_ROWS_AT_ONCE, FEWEST_ROWS_AT_ONCE = 1 << 20, 1 << 14, 1 << 8
+COLUMNS = (
+    *("prediction", "std_epistemic", "std_total", "ood_score"),
+    *("p_disagreement", "p_novelty", "p_value", "is_ood", "reason"),
+)
+SMALLEST_RATE = sys.float_info.min  # below every p-value, so that nothing is flagged
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """How rows are judged, and what the new columns are called.
+
+    false_alarm_rate: flag at this rate instead of the model's.
+    false_discovery_rate: flag so that at most this share of the flagged rows of the file is expected to be ordinary
+        (Benjamini-Hochberg). Reads the table twice.
+    evidence: judge by "disagreement", by "novelty" or by "both", instead of as the model does.
+    prefix: goes before the name of each new column.
+    rows_at_once: rows held in memory; None for as many as fit comfortably. No result depends on it.
+    """
+
+    false_alarm_rate: float | None = None
+    false_discovery_rate: float | None = None
+    evidence: str | None = None
+    prefix: str = ""
+    rows_at_once: int | None = None
+
+    def __post_init__(self) -> None:
+        rates = {"--alpha": self.false_alarm_rate, "--fdr": self.false_discovery_rate}
+        for name, rate in rates.items():
+            if rate is not None and not (is_number(rate) and 0 < rate < 1):
+                raise ValueError(f"{name} is {rate:g}, but it must lie between 0 and 1.")
+        if all(rate is not None for rate in rates.values()):
+            raise ValueError("--alpha and --fdr are two ways to flag rows: pass one of them.")
+
+
+class Scored(NamedTuple):
+    """What was done, and the p-value up to which rows were flagged."""
+
+    rows: int
+    flagged: int
+    seconds: float
+    threshold: float
+
+
+def load_detector(path: Path) -> OODDetector:
+    """The detector in a model directory; an error when it holds something else."""
+    model = load(path)
+    if not isinstance(model, OODDetector):
+        raise ModelFileError(
+            f"{path} holds a {type(model).__name__}, which has no alarm. Save an OODDetector, or use `offmap fit`."
+        )
+    return model
+
+
+def score_file(
+    detector: OODDetector, table: Path, out: Path | None = None, scoring: Scoring = Scoring(), force: bool = False
+) -> Scored:
+    """Write the rows of the file `table` with the columns of `detector.verdicts` to `out`: None for CSV on stdout."""
+    started = time.monotonic()
+    detector = detector if scoring.evidence is None else judging_by(detector, scoring.evidence)
+    with table_writer(out, force) as append:
+        threshold = _threshold(detector, table, scoring)
+        n_rows = n_flagged = 0
+        for rows, X in _batches(detector, table, scoring, "scored rows"):
+            verdicts = detector.verdicts(X, false_alarm_rate=max(threshold, SMALLEST_RATE))
+            append(_joined(rows, verdicts, scoring.prefix))
+            n_rows += rows.num_rows
+            n_flagged += int(np.sum(verdicts["is_ood"]))
+    return Scored(rows=n_rows, flagged=n_flagged, seconds=time.monotonic() - started, threshold=threshold)
+
+
+def judging_by(detector: OODDetector, evidence: str) -> OODDetector:
+    """The same detector, judging rows by another kind of evidence."""
+    chosen_by_name(evidence, dict.fromkeys(("both", *KINDS)), "--evidence")
+    if evidence != "novelty" and not detector.folds_[0].has_predictors:
+        raise ValueError(
+            f"--evidence is {evidence}, but this model has no predictors that could disagree: only novelty."
+        )
+    other = copy.copy(detector)
+    other.evidence = evidence  # type: ignore[assignment]  # just checked
+    return other
+
+
+def describe_scored(scored: Scored, scoring: Scoring, n_calibration: int) -> list[str]:
+    """What was done, in a line or two."""
+    speed = scored.rows / max(scored.seconds, 1e-9)
+    lines = [
+        f"{scored.rows:,} rows in {scored.seconds:.1f} s ({speed:,.0f} per second); {scored.flagged:,} flagged "
+        f"({scored.flagged / scored.rows:.2%})"
+    ]
+    smallest = 1 / (n_calibration + 1)
+    why = f"the model was calibrated on {n_calibration:,} rows, so no p-value is below {smallest:.2g}"
+    if scoring.false_discovery_rate is not None and not scored.flagged:
+        needed = smallest / scoring.false_discovery_rate
+        lines.append(f"note: {why}, and --fdr can flag rows only where at least {needed:.1%} of them are that strange.")
+    elif scoring.false_discovery_rate is None and scored.threshold < smallest:
+        lines.append(f"note: {why}, and nothing can be flagged at a rate of {scored.threshold:g}. Choose a larger one.")
+    return lines
+
+
+def _threshold(detector: OODDetector, table: Path, scoring: Scoring) -> float:
+    """The p-value up to which rows are flagged. A rate of false discoveries takes a pass of its own to find it."""
+    if scoring.false_discovery_rate is None:
+        return detector.false_alarm_rate if scoring.false_alarm_rate is None else scoring.false_alarm_rate
+    counted = CountedPValues()
+    for _, X in _batches(detector, table, scoring, "first pass, rows"):
+        counted.add(detector.p_values(X))
+    return counted.threshold(scoring.false_discovery_rate)
+
+
+def _batches(detector: OODDetector, table: Path, scoring: Scoring, what: str) -> Iterator[tuple[pa.Table, Any]]:
+    """The rows of the file, some at a time, and the inputs in them, once the columns have passed the door."""
+    names = next(read_batches(table, 1)).column_names
+    used = _used_columns(detector, table, names)
+    new = {f"{scoring.prefix}{name}" for name in COLUMNS}
+    taken = [repr(name) for name in names if name in new]
+    if taken:
+        raise ValueError(
+            f"{table} has columns with names that are given to the verdicts: {listed(taken, most=9)}. Rename them, or "
+            "pass --prefix offmap_ to name the verdicts otherwise."
+        )
+    size = scoring.rows_at_once or min(MOST_ROWS_AT_ONCE, max(FEWEST_ROWS_AT_ONCE, CELLS_AT_ONCE // len(names)))
+    total, done = _n_rows(table), 0
+    for rows in read_batches(table, size):
+        yield rows, _inputs(detector, table, rows.select(used), done)
+        done += rows.num_rows
+        report(what, done, total)
+
+
+def _used_columns(detector: OODDetector, table: Path, names: Sequence[str]) -> list[str]:
+    """The columns that the model learned from, or an error that names all that are not there."""
+    if detector.schema_ is not None:
+        wanted = [column.name for column in detector.schema_.columns]
+    elif hasattr(detector, "feature_names_in_"):
+        wanted = [str(name) for name in detector.feature_names_in_]
+    elif len(names) == detector.n_features_in_:
+        return list(names)
+    else:
+        raise ValueError(
+            f"{table} has {len(names)} columns, but the model learned from {detector.n_features_in_} without names. "
+            "Keep only those, in the same order."
+        )
+    absent = [repr(name) for name in wanted if name not in set(names)]
+    if absent:
+        raise ValueError(
+            f"{table} lacks {len(absent)} of the {len(wanted)} columns that the model learned from: "
+            f"{listed(absent, most=20)}. It has: {listed([repr(name) for name in names], most=20)}."
+        )
+    return wanted
+
+
+def _inputs(detector: OODDetector, table: Path, rows: pa.Table, first_row: int) -> Any:
+    """The rows as the model takes them: a table, or only numbers for a model that was fitted without names."""
+    if hasattr(detector, "feature_names_in_"):
+        return rows
+    values = np.column_stack([numbers(cells).values for cells in rows.columns])
+    holes = np.flatnonzero(np.isnan(values).any(axis=1))
+    if len(holes):
+        raise ValueError(
+            f"{table}: row {first_row + holes[0] + 1:,} (the first is row 1) is not all numbers, and this model was "
+            "fitted to nothing else. Fill it in, or fit a model by `offmap fit`, which can do with holes."
+        )
+    return values
+
+
+def _n_rows(table: Path) -> int:
+    """How many rows there will be, or 0 where only reading all of them would tell."""
+    return int(parquet.read_metadata(table).num_rows) if table.name.lower().endswith(".parquet") else 0
+
+
+def _joined(rows: pa.Table, verdicts: dict[str, np.ndarray], prefix: str) -> pa.Table:
+    """The rows with the verdicts beside them."""
+    for name, values in verdicts.items():
+        cells = pa.array(values, pa.string() if values.dtype == object else None, from_pandas=True)  # NaN is nothing
+        rows = rows.append_column(f"{prefix}{name}", cells)
+    return rows
