@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -275,6 +276,12 @@ class OODDetector(OutlierMixin, TableEstimator):
         for row, each in zip(flagged, found, strict=True):
             reasons[row] = reason_of(each)
         return reasons
+
+    def report(self, path: str | Path, X: Any = None, force: bool = False) -> None:
+        """Write one self-contained page about the detector, and about the rows X: a frame, an array or a file's path."""
+        from offmap.report import write_report
+
+        write_report(self, path, X, force=force)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
