@@ -278,7 +278,7 @@ class OODDetector(OutlierMixin, TableEstimator):
         return reasons
 
     def report(self, path: str | Path, X: Any = None, force: bool = False) -> None:
-        """Write one self-contained page about the detector, and about the rows X: a frame, an array or a file's path."""
+        """Write one self-contained page about the detector, and about rows X: a frame, an array or a path."""
         from offmap.report import write_report
 
         write_report(self, path, X, force=force)
