@@ -31,6 +31,8 @@ Class = TypeVar("Class", bound=type[Any])
 
 def storable(cls: Class) -> Class:
     """Mark a dataclass, a NamedTuple or an estimator as one that a model directory may hold."""
+    if cls.__name__ in STORABLE:
+        raise TypeError(f"Two storable classes are called {cls.__name__}, and a model directory knows them by name.")
     STORABLE[cls.__name__] = cls
     return cls
 

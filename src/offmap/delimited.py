@@ -1,5 +1,6 @@
 """CSV and TSV text: streamed in, every cell as text; written out again, quoted only where it must be."""
 
+import contextlib
 import csv
 import gzip
 import io
@@ -131,7 +132,7 @@ def _what_is_wrong(path: Path, separator: str, problem: Exception) -> str:
     with io.TextIOWrapper(io.BufferedReader(_TextBytes(path)), encoding="utf-8-sig", newline="") as lines:
         rows = csv.reader(lines, delimiter=separator)
         width, start = 0, 1
-        try:
+        with contextlib.suppress(csv.Error):  # the row at `start` is then the one that is too long
             for row in rows:
                 width = width or len(row)
                 if row and len(row) != width:
@@ -140,8 +141,6 @@ def _what_is_wrong(path: Path, separator: str, problem: Exception) -> str:
                         f"{path}: line {start} has {count}, but the header has {width}. Check its {_word(separator)}."
                     )
                 start = rows.line_num + 1
-        except csv.Error:
-            pass
     if "straddl" in str(problem) or isinstance(problem, csv.Error):
         return f"{path}: the row at line {start} is too long. Is there a quote that is never closed?"
     return f"{path} cannot be read: {str(problem).splitlines()[0]}"

@@ -13,7 +13,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 @contextlib.contextmanager
 def in_the_users_words() -> Iterator[None]:
-    """Exit 2 with one line when the input is wrong, 130 on Ctrl-C. Other failures are bugs and keep their traceback.
+    """Exit 2 with one line when the input is wrong or too large, 130 on Ctrl-C. Other failures are bugs: a traceback.
 
     When whoever reads the standard output (`| head`) has seen enough, that is a good end.
     """
@@ -23,7 +23,7 @@ def in_the_users_words() -> Iterator[None]:
     except BrokenPipeError:
         _discard_output()
         raise typer.Exit(0) from None
-    except (ValueError, OSError) as problem:
+    except (ValueError, OSError, MemoryError) as problem:
         _discard_output()
         print(f"offmap: {_in_one_line(problem)}", file=sys.stderr)
         raise typer.Exit(2) from None
@@ -32,7 +32,7 @@ def in_the_users_words() -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-def _in_one_line(problem: ValueError | OSError) -> str:
+def _in_one_line(problem: ValueError | OSError | MemoryError) -> str:
     """What is wrong. The system's own errors say it with a number, and a path where they know one."""
     if not isinstance(problem, OSError) or problem.errno is None:
         return " ".join(str(problem).split())

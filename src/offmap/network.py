@@ -1,5 +1,6 @@
 """f_theta(x): a fully connected network whose weights and biases are one flat vector theta."""
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -69,6 +70,7 @@ class Network:
         """The inverse of `layers`."""
         return jnp.concatenate([part.ravel() for layer in layers for part in layer])
 
+    @functools.partial(jax.jit, static_argnames=("self",))
     def initial(self, key: Key) -> Float[Array, " p"]:
         """A random start for training: weights and biases uniform on (-1/sqrt(fan_in), 1/sqrt(fan_in))."""
         bounds = [jnp.full(((fan_in + 1) * fan_out,), 1 / math.sqrt(fan_in)) for fan_in, fan_out in self.shapes]

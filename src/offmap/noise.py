@@ -1,11 +1,14 @@
 """noise_std="auto": how far rows that a network did not learn from lie from its prediction."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from sklearn.model_selection import KFold
 
-from offmap.arrays import Data, Key
+from offmap.arrays import Array, Data, Float, Key
+from offmap.families import Posterior
 from offmap.inference.ensemble import Ensemble
 from offmap.model import Model
 from offmap.optimize import Cosine, Training
@@ -31,7 +34,7 @@ def held_out_noise_std(key: Key, model: Model, data: Data) -> float:
     network cannot learn, as the likelihood's noise should.
     """
     order_key, fit_key = jax.random.split(key)
-    order = np.asarray(jax.random.permutation(order_key, len(data.y)))
+    order = np.random.default_rng(np.asarray(jax.random.key_data(order_key))).permutation(len(data.y))
     with part("estimating the noise"):
         errors = [_held_out_error(fit_key, probe, model, data, order) for probe in _PROBES]
     return max(min(errors), SMALLEST)
@@ -40,13 +43,21 @@ def held_out_noise_std(key: Key, model: Model, data: Data) -> float:
 def _held_out_error(key: Key, probe: Ensemble, model: Model, data: Data, order: np.ndarray) -> float:
     """Root-mean-square residual of one probe on rows it did not learn from."""
     n_rows, folds = len(order), min(N_FOLDS, len(order))
+    X, y = np.asarray(data.X), np.asarray(data.y)
     residuals: list[np.ndarray] = []
     for kept, left_out in KFold(folds).split(order):
         # Folds of one length, so that one program serves them all.
-        rows, asked = order[kept[: n_rows - -(-n_rows // folds)]], order[left_out]
-        fit = probe.fit(key, model, Data(X=data.X[rows], y=data.y[rows]))
-        prediction = jnp.mean(model.predict_draws(fit.posterior.sample(key, probe.members), data.X[asked]), axis=0)
-        residuals.append(np.asarray(data.y[asked] - prediction, np.float64))
+        rows, asked = order[kept[: n_rows - -(-n_rows // folds)]], order[left_out[: n_rows // folds]]
+        fit = probe.fit(key, model, Data(X=jnp.asarray(X[rows]), y=jnp.asarray(y[rows])))
+        prediction = _mean_prediction(fit.posterior, key, probe.members, model, jnp.asarray(X[asked]))
+        residuals.append(np.asarray(y[asked] - np.asarray(prediction), np.float64))
         if sum(map(len, residuals)) >= ENOUGH_RESIDUALS:
             break
     return float(np.sqrt(np.mean(np.concatenate(residuals) ** 2)))
+
+
+@functools.partial(jax.jit, static_argnames=("n",))
+def _mean_prediction(
+    posterior: Posterior, key: Key, n: int, model: Model, X: Float[Array, "rows d"]
+) -> Float[Array, " rows"]:
+    return jnp.mean(model.predict_draws(posterior.sample(key, n), X), axis=0)

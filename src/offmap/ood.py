@@ -60,7 +60,7 @@ def cross_p_values(new: Sequence[Evidences], calibration: Sequence[Evidences]) -
 
         p = (1 + sum_k #{i in fold k : row i is as strange as the new row, both scored by fold k}) / (n + 1)
 
-    With one fold P(p <= a) <= a exactly; with several the bound of cross-conformal prediction holds, at most twice a.
+    With one fold P(p <= a) <= a exactly; with K folds P(p <= a) <= 2 a + 2 (K - 1) / n.
     """
     n_rows = 1 + sum(len(fold.novelty) for fold in calibration)
     counts = np.array([_counts(rows, fold) for rows, fold in zip(new, calibration, strict=True)])

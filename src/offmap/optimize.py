@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
 from offmap.arrays import Array, Batch, Data, Float, Int, Key, default_promotion
@@ -270,8 +271,9 @@ def minimize(key: Key, problem: Problem, initial: Parameters, model: Model, data
 
 def _finished(training: Training, loop: Loop, done: int) -> Minimum:
     """The result of a loop that ended, or an error when it ended in numbers that are not finite."""
-    finite = all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in jax.tree.leaves(loop.state.parameters))
-    if not (finite and bool(jnp.all(jnp.isfinite(loop.state.loss)))):
+    # In NumPy: outside a compiled program, every operation of JAX on a new shape is compiled by itself.
+    ended = [np.asarray(leaf) for leaf in jax.tree.leaves((loop.state.parameters, loop.state.loss))]
+    if not all(np.isfinite(values).all() for values in ended):
         earlier = float(jnp.mean(loop.losses[done - 2])) if done > 1 else float("nan")
         raise FloatingPointError(
             f"Training diverged: the loss was no longer finite in epoch {done} (mean loss of the epoch before: "

@@ -66,7 +66,7 @@ def _alarm(detector: OODDetector) -> list[str]:
         lines += [
             f"calibration: cross-fit, on all {n_rows:,} rows, each judged by predictors that never saw it",
             f"promise: a new row of the same kind as the training rows is flagged with probability about {rate:g}, in "
-            f"the worst case about {2 * rate:g}",
+            f"the worst case {2 * rate + 8 / n_rows:.2g}",
         ]
     return [*lines, "no promise: for rows that come from elsewhere, later in time, or in groups of near copies"]
 

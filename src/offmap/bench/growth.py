@@ -136,23 +136,20 @@ def _tables(found: list[Measured]) -> Iterator[str]:
 
 
 def _draw(path: Path, found: list[Measured]) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
+    from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
+    from offmap.figures import write_figure
+
     kinds = list(dict.fromkeys(one.grows_with for one in found))
-    figure, panels = plt.subplots(1, len(kinds), figsize=(3.2 * len(kinds), 3.6), sharey=True, layout="constrained")
+    figure = Figure(figsize=(3 * len(kinds), 3.6), layout="constrained")
     colours = {name: f"C{number}" for number, name in enumerate(METHODS)}
-    for panel, kind in zip(panels, kinds, strict=True):
+    for panel, kind in zip(figure.subplots(1, len(kinds), sharey=True, squeeze=False)[0], kinds, strict=True):
         for name, curve in _curves(found, kind).items():
             panel.loglog([one.size for one in curve], [one.seconds for one in curve], "o-", color=colours[name], ms=3)
         panel.set_xlabel(kind)
         panel.grid(alpha=0.3)
-    panels[0].set_ylabel("seconds of a default fit")
+    figure.axes[0].set_ylabel("seconds of a default fit")
     handles = [Line2D([], [], color=colours[name], label=name) for name in METHODS]
     figure.legend(handles=handles, loc="outside upper center", ncols=len(METHODS), frameon=False)
-    with complete_file(path) as file:
-        figure.savefig(file, dpi=110)
-    plt.close(figure)
+    write_figure(figure, path)

@@ -10,7 +10,6 @@ import jax
 from offmap.bench.steps import seconds_per_step
 from offmap.bench.tables import made_up
 from offmap.bench.timing import median_seconds
-from offmap.files import complete_file
 from offmap.inference import PAPER_METHODS
 from offmap.kernels import standard_normal
 from offmap.neighbours import nearest
@@ -57,17 +56,15 @@ def milliseconds_of_parts() -> dict[str, float]:
 
 def draw_parts(path: Path, parts: dict[str, float]) -> None:
     """A bar for every part."""
-    import matplotlib
+    from matplotlib.figure import Figure
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
+    from offmap.figures import BLUE, write_figure
 
-    figure, axes = plt.subplots(figsize=(8, 2.8), layout="constrained")
-    bars = axes.barh(list(parts)[::-1], list(parts.values())[::-1], color="#0072B2")
+    figure = Figure(figsize=(8, 2.8), layout="constrained")
+    axes = figure.subplots()
+    bars = axes.barh(list(parts)[::-1], list(parts.values())[::-1], color=BLUE)
     axes.bar_label(bars, fmt="%.2f ms", padding=3)
     axes.set_xlabel(f"milliseconds of a funn-hyvi step of {sum(parts.values()):.1f} ms")
     axes.set_xlim(0, 1.2 * max(parts.values()))
     axes.spines[["top", "right"]].set_visible(False)
-    with complete_file(path) as file:
-        figure.savefig(file, dpi=110)
-    plt.close(figure)
+    write_figure(figure, path)

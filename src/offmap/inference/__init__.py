@@ -19,7 +19,11 @@ _IN_PARAMETER_SPACE = Variational(
     n_divergence_draws=250,
 )
 _IN_PREDICTOR_SPACE = replace(
-    _IN_PARAMETER_SPACE, space="predictor", comparison=Comparison(n_inputs=100, equal_inputs=True), prior_weight=2.0
+    _IN_PARAMETER_SPACE,
+    space="predictor",
+    n_divergence_draws=125,
+    comparison=Comparison(n_inputs=100, equal_inputs=True),
+    prior_weight=2.0,
 )
 
 METHODS: dict[str, Method] = {

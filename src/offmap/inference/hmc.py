@@ -1,7 +1,6 @@
 """hmc: the posterior itself, sampled by the No-U-Turn sampler. The only file that knows BlackJAX."""
 
 import functools
-import os
 import threading
 import warnings
 from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
@@ -20,6 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from offmap.arrays import Array, Bool, Data, Float, Int, Key, default_promotion
 from offmap.artifact import storable
+from offmap.cores import n_cores
 from offmap.families import Empirical
 from offmap.inference.method import Density, Fit
 from offmap.model import Model
@@ -187,7 +187,7 @@ class _Chains:
         self.keys, keys = jnp.moveaxis(jax.vmap(jax.random.split)(self.keys), 1, 0)
         total = max(self.planned, self.done + n_chains * (len(stages.adapting) + then))
         self.planned = total
-        with ThreadPoolExecutor(min(n_chains, os.cpu_count() or 1)) as threads:
+        with ThreadPoolExecutor(min(n_chains, n_cores())) as threads:
             running = [
                 threads.submit(self._steps, chain, key, stages) for chain, key in zip(self.chains, keys, strict=True)
             ]

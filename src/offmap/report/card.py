@@ -20,7 +20,7 @@ PROMISES = {
     "with the training rows is flagged with probability at most {rate}: exactly, whatever the data and the model.",
     "cross-fit": "The alarm was set by all rows, each scored by predictors that had not learned from it. A new row "
     "that is exchangeable with the training rows is flagged with probability close to {rate} or less, and in the "
-    "worst case about twice that.",
+    "worst case with probability twice {rate} plus 8 / rows.",
 }
 LIMITS = (
     "The rate is an average over ordinary rows. One kind of row may be flagged more often than another.",

@@ -1,6 +1,5 @@
 """Runs one cell of the study: from a table's raw rows to its record."""
 
-import os
 import platform
 import resource
 import sys
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from offmap.artifact import LIBRARIES
+from offmap.cores import n_cores
 from offmap.datasets import Dataset, load_dataset
 from offmap.regressor import DiverseRegressor
 from offmap.study.baselines import BASELINES, Scorer
@@ -28,7 +28,7 @@ def run_cell(cell: Cell, data_dir: Path | None = None) -> Record:
     setup, table = protocol.setups[cell.dataset], load_dataset(cell.dataset, data_dir)
     record = dict.fromkeys(KEYS) | cell._asdict()
     record |= _under_shifts(cell, setup, table) if protocol.shifts else _under_nu(cell, setup, table)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = n_cores()
     return record | {
         "settings": _settings(cell, setup),
         "versions": {"python": platform.python_version()} | {name: version(name) for name in LIBRARIES},

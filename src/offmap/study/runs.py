@@ -60,7 +60,7 @@ def add_record(folder: Path, record: Record) -> None:
         for leftover in folder.glob(f".{Path(FILE).stem}-*"):  # of a process that was killed while it wrote
             leftover.unlink()
         kept = [other for other in read_runs(folder)[0] if Cell.of(other) != Cell.of(record)]
-        in_order = sorted([*kept, record], key=lambda record: _place(Cell.of(record)))
+        in_order = sorted([*kept, record], key=lambda record: place(Cell.of(record)))
         with complete_file(folder / FILE) as file:
             file.write_text("".join(as_line(record) + "\n" for record in in_order), encoding="utf-8")
 
@@ -77,7 +77,7 @@ def _alone_in(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _place(cell: Cell) -> tuple[Any, ...]:
+def place(cell: Cell) -> tuple[Any, ...]:
     """Where a cell stands in the file: in the order of the tables of names, unknown names behind."""
     names = zip(cell[:3], ORDER, strict=True)
     return *((known.index(name) if name in known else len(known), name) for name, known in names), cell.seed

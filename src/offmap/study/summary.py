@@ -3,12 +3,12 @@
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from offmap.study.paper import PUBLISHED_DATASETS, PUBLISHED_METHODS
 from offmap.study.protocol import SMALL
 from offmap.study.record import Cell, Record
-from offmap.study.runs import ORDER
+from offmap.study.runs import ORDER, place
 
 EXPECTED = tuple(
     Cell("paper", dataset, method, seed)
@@ -40,7 +40,7 @@ class Study:
     @classmethod
     def of(cls, records: Iterable[Record]) -> "Study":
         """The records, put in order."""
-        return cls(tuple(sorted(records, key=lambda record: _place(Cell.of(record)))))
+        return cls(tuple(sorted(records, key=lambda record: place(Cell.of(record)))))
 
     def cells(self, protocol: str, dataset: str | None = None, method: str | None = None) -> Iterator[Record]:
         """Those of a protocol, a dataset, a method."""
@@ -80,9 +80,3 @@ def _of_shift(quantity: str, measured: Record) -> float | None:
 def _over_seeds(values: list[float | None]) -> OverSeeds | None:
     numbers = [value for value in values if value is not None]
     return OverSeeds.of(numbers) if numbers and len(numbers) == len(values) else None
-
-
-def _place(cell: Cell) -> tuple[Any, ...]:
-    """Where a cell stands: in the order of the tables of names, unknown names behind."""
-    names = zip(cell[:3], ORDER, strict=True)
-    return *((known.index(name) if name in known else len(known), name) for name, known in names), cell.seed

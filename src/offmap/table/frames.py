@@ -1,5 +1,6 @@
 """Tables of any library as pyarrow tables."""
 
+import contextlib
 from typing import Any
 
 import narwhals as nw
@@ -29,10 +30,8 @@ def as_table(frame: Any) -> pa.Table:
 def _as_arrow(column: nw.Series[Any]) -> Any:
     """One column of a frame. Of a column of objects the library may not know what it holds, so each is asked."""
     if column.dtype not in (nw.Object, nw.Unknown):
-        try:
+        with contextlib.suppress(pa.ArrowException):  # values of several kinds: each is asked, too
             return column.to_arrow()
-        except pa.ArrowException:
-            pass
     values = column.to_list()
     try:
         return pa.array(values, from_pandas=True)
