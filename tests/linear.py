@@ -24,6 +24,7 @@ class WeightedLeastSquares:
     members: int = 20
 
     density: ClassVar[Density] = "gaussian"
+    networks_at_once: ClassVar[int] = 20
 
     def fit(self, key: Key, model: Model, data: Data) -> Fit:
         random = np.random.default_rng(np.asarray(jax.random.key_data(key)))

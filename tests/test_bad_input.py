@@ -15,6 +15,7 @@ from sklearn.exceptions import NotFittedError
 
 from offmap import METHODS, DiverseRegressor, GaussianProcessPrior, OODDetector
 from offmap.inference.ensemble import Ensemble
+from offmap.network import Network
 from offmap.optimize import Cosine, Training
 
 QUICK = Ensemble(members=4, training=Training(learning_rate=0.03, batch_size=100, schedule=Cosine(steps=200)))
@@ -305,6 +306,8 @@ def test_too_few_rows_for_the_rate_is_said_and_flags_nothing() -> None:
 class Greedy:
     """A method that asks XLA for more memory than there is."""
 
+    networks_at_once = 1
+
     def fit(self, *_: object) -> None:
         raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 65616400164 bytes.")
 
@@ -313,3 +316,18 @@ def test_a_network_that_does_not_fit_into_memory_is_told_in_words() -> None:
     X = np.ones((20, 2)) * np.arange(20)[:, None]
     with pytest.raises(MemoryError, match=r"2 columns.*400,100,001 parameters.*65616400164 bytes.*Use fewer hidden"):
         DiverseRegressor(Greedy(), hidden=(20_000, 20_000), noise_std=0.3).fit(X, X[:, 0])  # type: ignore[arg-type]
+
+
+def test_a_fit_that_would_end_the_process_is_refused_at_the_door(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("offmap.regressor.free_bytes", lambda: 3 * 2**30)
+    network = Network(n_inputs=2, hidden=(1000, 1000))
+    assert network.n_parameters == 1_005_001
+    with pytest.raises(MemoryError, match=r"about 5 GB are needed, and 3 GB are free.*'ensemble', which holds ten"):
+        regressor(method="funn-hyvi", hidden=(1000, 1000)).fit(X, Y)
+    monkeypatch.setattr("offmap.regressor.free_bytes", lambda: None)  # a system that does not say
+    regressor().fit(X, Y)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_says_how_much_it_holds(name: str) -> None:
+    assert METHODS[name].networks_at_once >= 6

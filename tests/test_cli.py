@@ -49,5 +49,8 @@ def test_ctrl_c_is_exit_code_130(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_demo_makes_pictures_verdicts_and_a_report(tmp_path: Path) -> None:
     result = run(app, ["demo", "--out", str(tmp_path)])
     assert result.exit_code == 0
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["diabetes.csv", "diabetes.png", "report.md", "wave.png"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == sorted(
+        ["diabetes.csv", "diabetes.png", "new-patients.csv", "patients.csv", "report.md", "wave.png"]
+    )
+    assert (tmp_path / "new-patients.csv").read_text().count("\n") == 1 + 60
     assert (tmp_path / "diabetes.csv").read_text().count("\n") == 1 + 60 + 20

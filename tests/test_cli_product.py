@@ -305,3 +305,34 @@ def test_ctrl_c_ends_with_130_and_leaves_nothing(model: Path, tmp_path: Path) ->
     assert process.returncode == 130
     assert said.decode().strip().startswith("offmap: interrupted")
     assert files(tmp_path) == {"t.parquet"}
+
+
+def test_a_full_disk_while_a_model_is_written_leaves_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(METHODS, "ensemble", TINY)
+    monkeypatch.setattr(regressor, "held_out_noise_std", lambda *model_and_data: 0.3)
+    table = written(patients(200), tmp_path / "t.csv")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))
+    try:
+        result = run("fit", table, "--target", "cost", "--method", "ensemble", "--out", tmp_path / "model")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert result.exit_code == 2
+    assert result.stderr.splitlines()[-1].startswith("offmap: the disk is full")
+    assert files(tmp_path) == {"t.csv"}
+
+
+def test_ctrl_c_during_a_fit_ends_with_130_and_leaves_no_model(tmp_path: Path) -> None:
+    table = written(patients(600), tmp_path / "t.csv")
+    command = [*OFFMAP, "fit", str(table), "--target", "cost", "--method", "hmc", "--out", str(tmp_path / "model")]
+    at_once = ENVIRONMENT | {"PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=at_once)
+    assert process.stdout is not None
+    assert "to predict 'cost'" in process.stdout.readline()  # the table is read, and the fit begins
+    time.sleep(3)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate()
+    assert process.returncode == 130
+    assert "offmap: interrupted" in said
+    assert "Traceback" not in said
+    assert files(tmp_path) == {"t.csv"}

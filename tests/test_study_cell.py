@@ -8,11 +8,15 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
-from sklearn.model_selection import train_test_split
+from sklearn.model_selection import KFold, train_test_split
+from sklearn.neighbors import NearestNeighbors
 
 from offmap.datasets import load_dataset
+from offmap.detector import OODDetector
 from offmap.metrics import auc, rmse
+from offmap.study.alarms import alarm_of_detector, rung
 from offmap.study.cell import run_cell
+from offmap.study.measure import Split
 from offmap.study.protocol import PROTOCOLS
 from offmap.study.record import FALSE_POSITIVE_RATES, KEYS, QUANTILE_LEVELS, Cell, as_line
 
@@ -22,7 +26,7 @@ def record_of(*cell: Any) -> dict[str, Any]:
     return dict(json.loads(as_line(run_cell(Cell(*cell)))))
 
 
-ALWAYS_NULL = {"shifts"}
+ALWAYS_NULL = {"shifts", "alarms"}
 HMC_ONLY = {"rhat", "ess"}
 
 
@@ -78,3 +82,39 @@ def test_a_shifts_record_has_every_rule_and_only_that() -> None:
     assert found["rmse_in"] == pytest.approx(rmse(y_test, inside), rel=0.02)
     assert found["rmse_out"] == pytest.approx(rmse(table.y[out], outside), rel=0.02)
     assert found["aurc_oracle"] < found["aurc"]
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_an_alarms_record_counts_what_a_calibrated_score_flags(seed: int) -> None:
+    record = record_of("alarms", "diabetes", "knn-distance", seed)
+    table = load_dataset("diabetes")
+    X_train, X_test, _, _ = train_test_split(table.X, table.y, test_size=0.2, random_state=seed)
+    assert (record["n_train"], record["n_test"]) == (353, 89)
+    # The same by hand: five folds, and one loop over all pairs of a new row and a calibration row.
+    counts = np.zeros(len(X_test))
+    for learned, kept_back in KFold(5, shuffle=True, random_state=np.random.RandomState(seed)).split(X_train):
+        known = X_train[learned]
+        mean, std = known.mean(axis=0), known.std(axis=0)
+        index = NearestNeighbors(n_neighbors=5).fit((known - mean) / std)
+        ordinary, new = (index.kneighbors((rows - mean) / std)[0][:, -1] for rows in (X_train[kept_back], X_test))
+        counts += [sum(one >= score for one in ordinary) for score in new]
+    p_values = (1 + counts) / (1 + len(X_train))
+    by_hand = [float(np.mean(p_values <= rate)) for rate in (0.01, 0.05, 0.1)]
+    found = record["alarms"]["score"]
+    assert found["false_alarms"] == pytest.approx(by_hand, abs=1.5 / len(X_test))  # float32 may decide a tie
+    # Rows of the box around ten correlated columns: most lie far from all rows.
+    assert found["power"][1] > 0.5
+    assert found["power"] == sorted(found["power"])
+    assert found["auc"] > 0.9
+
+
+def test_the_detectors_alarm_is_measured_for_each_kind_of_evidence() -> None:
+    table = load_dataset("diabetes")
+    split = Split.at_random(table.X[:200], table.y[:200], seed=0)
+    quick = PROTOCOLS["quick"].setups["diabetes"]
+    alarm = alarm_of_detector(quick.regressor("ensemble", split.y_train, 0), split, 0)
+    found = rung(alarm, split, quick, 0)
+    assert list(found) == ["disagreement", "novelty", "both"]
+    detector = OODDetector(quick.regressor("ensemble", split.y_train, 0), random_state=0)
+    p_values = detector.fit(split.X_train, split.y_train).p_values(split.X_test)
+    assert found["both"]["false_alarms"] == [float(np.mean(p_values <= rate)) for rate in (0.01, 0.05, 0.1)]

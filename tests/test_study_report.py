@@ -25,7 +25,15 @@ from offmap.study.record import FALSE_POSITIVE_RATES, KEYS, Cell, as_line
 from offmap.study.report import picture_names, write_report
 from offmap.study.runs import FILE, read_runs
 from offmap.study.summary import EXPECTED, OverSeeds, Study
-from offmap.study.tables import beside_paper, hmc_diagnostics, of_protocol, row_texts, under_shifts
+from offmap.study.tables import (
+    alarm_power,
+    beside_paper,
+    false_alarms,
+    hmc_diagnostics,
+    of_protocol,
+    row_texts,
+    under_shifts,
+)
 from offmap.study.targets import TARGETS
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
@@ -264,6 +272,42 @@ def test_shifts_have_a_row_a_rule_and_the_area_lies_between_the_best_order_and_c
     assert line_of(under_shifts(study, "aurc"), "yacht: outer half") == ["**0.25**"]
     assert line_of(under_shifts(study, "aurc"), "yacht: middle half") == ["**0.00**"]
     assert line_of(under_shifts(study, "error_ratio"), "yacht: outer half") == ["3.00"]  # nothing is best here
+
+
+def alarm_records(*false_alarms: float) -> list[Any]:
+    """One split for each share of false alarms at 5%; the neighbours flag all of nu and no ordinary row."""
+    found = []
+    for seed, share in enumerate(false_alarms):
+        one = {"false_alarms": [0.0, share, 0.1], "power": [0.2, 0.4 + share, 0.8], "auc": 0.97}
+        none = {"false_alarms": [0.0, 0.0, 0.0], "power": [1.0, 1.0, 1.0], "auc": 0.96}
+        found.append(record("alarms", "yacht", "funn-hyvi", seed, alarms={"both": one, "novelty": none}))
+        found.append(record("alarms", "yacht", "knn-distance", seed, alarms={"score": none}))
+    return found
+
+
+def test_false_alarms_are_crossed_only_beyond_three_standard_errors() -> None:
+    table = false_alarms(Study.of(alarm_records(0.05, 0.07)))
+    assert "| yacht | funn-hyvi: both | 2 | 0.0000 ± 0.0000 | 0.0600 ± 0.0100 | 0.1000 ± 0.0000 |" in table
+    assert "**0.0700 ± 0.0001** ✗" in false_alarms(Study.of(alarm_records(0.0699, 0.0701)))
+
+
+def test_power_is_that_at_five_percent_and_each_kind_of_evidence_has_a_column() -> None:
+    study = Study.of(alarm_records(0.05, 0.05))
+    assert alarm_power(study, "power").startswith("|  | funn-hyvi: both | funn-hyvi: novelty | knn-distance |\n")
+    all_of_nu = "**1.0000** ± 0.0000"
+    assert line_of(alarm_power(study, "power"), "yacht") == ["0.4500 ± 0.0000", all_of_nu, all_of_nu]
+    assert line_of(alarm_power(study, "auc"), "yacht")[0] == "**0.9700** ± 0.0000"
+
+
+def test_both_kinds_of_evidence_together_may_do_what_disagreement_alone_does_not() -> None:
+    alone = default_records(0.95, 0.98, 1.0)
+    assert verdicts("default auc", alone)["yacht"] is False
+    far = [
+        one | {"alarms": {kind: both | {"auc": 0.999} for kind, both in one["alarms"].items()}}
+        for one in alarm_records(0.05)
+    ]
+    assert verdicts("default auc", [*alone, *far])["yacht"] is True
+    assert verdicts("default auc", [*alone, *alarm_records(0.05)])["yacht"] is False  # the paper's row has .9958
 
 
 def test_findings_count_and_conclude_only_where_most_tables_agree() -> None:

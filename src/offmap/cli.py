@@ -140,7 +140,9 @@ app.add_typer(study, name="study")
 class _StudyRun(NamedTuple):
     """The options of `offmap study run`."""
 
-    protocol: Annotated[str, typer.Option(help="paper, default, shifts, or quick (to try the machinery).")] = "paper"
+    protocol: Annotated[str, typer.Option(help="paper, default, shifts, alarms, or quick (to try the machinery).")] = (
+        "paper"
+    )
     datasets: Annotated[list[str] | None, typer.Option(help="Keys, with commas between; all without.")] = None
     methods: Annotated[list[str] | None, typer.Option(help="Keys of methods and baselines; all without.")] = None
     seeds: Annotated[int, typer.Option(min=1, help="How many: 3 means 0, 1 and 2.")] = 1

@@ -5,6 +5,7 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from sklearn.datasets import load_diabetes
@@ -24,11 +25,16 @@ Say = Callable[[str], None]
 
 
 def run_demo(out: Path, say: Say = print) -> None:
-    """Write wave.png, diabetes.csv, diabetes.png and report.md into `out`, saying what happens on the way."""
+    """Write wave.png, diabetes.csv, diabetes.png, report.md and two tables to try the commands on into `out`."""
     sections = [_wave(out, say), _diabetes(out, say)]
     with complete_file(out / "report.md") as file:
         file.write_text("# What offmap found\n\n" + "\n\n".join(sections) + "\n", encoding="utf-8")
     say(f"\nPictures, verdicts and a report are in {out}/: wave.png, diabetes.png, diabetes.csv, report.md")
+    say(
+        f"Two tables to try the commands on, too:\n"
+        f"  offmap fit {out}/patients.csv --target progression --out {out}/model\n"
+        f"  offmap score {out}/model {out}/new-patients.csv --out {out}/scored.csv"
+    )
 
 
 def _wave(out: Path, say: Say) -> str:
@@ -82,6 +88,7 @@ def _diabetes(out: Path, say: Say) -> str:
     X_train, X_new, y_train, y_new = train_test_split(X, y, test_size=60, random_state=0)
     slipped = X_new[:20].copy()
     slipped[:, columns.index("bmi")] *= 10  # the decimal point lost
+    _write_tables(out, columns, (X_train, y_train), X_new)
     say(f"\nA real table: {len(X_train)} diabetes patients, {X.shape[1]} columns, disease progression after a year.")
     detector = OODDetector(DiverseRegressor(random_state=0, verbose=True), false_alarm_rate=0.05, random_state=0)
     started = time.perf_counter()
@@ -111,3 +118,19 @@ def _diabetes(out: Path, say: Say) -> str:
     for line in lines:
         say(f"  {line}")
     return "## Diabetes\n\n" + "\n".join(f"* {line}" for line in lines) + "\n\n![uncertainty](diabetes.png)"
+
+
+def _write_tables(out: Path, columns: list[str], known: tuple[np.ndarray, np.ndarray], new: np.ndarray) -> None:
+    """patients.csv to learn from, and new-patients.csv: ordinary rows, of which three have a slip of the pen."""
+    rows: list[list[Any]] = [[f"N{number:03}", *row.tolist()] for number, row in enumerate(new, start=1)]
+    bmi, pressure, age = (1 + columns.index(name) for name in ("bmi", "bp", "age"))
+    rows[5][bmi] *= 10  # the decimal point lost
+    rows[17][pressure] = ""  # not measured
+    rows[41][age] += 100
+    learned = [[f"P{number:03}", *row.tolist(), y] for number, (row, y) in enumerate(zip(*known, strict=True), start=1)]
+    for name, header, table in (
+        ("patients.csv", ["patient", *columns, "progression"], learned),
+        ("new-patients.csv", ["patient", *columns], rows),
+    ):
+        with complete_file(out / name) as file, file.open("w", newline="", encoding="utf-8") as stream:
+            csv.writer(stream).writerows([header, *table])

@@ -227,8 +227,11 @@ class OODDetector(OutlierMixin, TableEstimator):
 
     def p_values(self, X: Any) -> np.ndarray:
         """Conformal p-values, in (0, 1]: how unusual a row is among rows that the regressor did not learn from."""
-        p_values = self._p_values(self._answers(self._rows(X)))
-        return np.asarray(getattr(p_values, self.evidence_))
+        return np.asarray(getattr(self.p_values_by_evidence(X), self.evidence_))
+
+    def p_values_by_evidence(self, X: Any) -> PValues:
+        """The p-values of disagreement, of novelty, and of both together; NaN where there are no predictors."""
+        return self._p_values(self._answers(self._rows(X)))
 
     def verdicts(self, X: Any, false_alarm_rate: float | None = None) -> dict[str, np.ndarray]:
         """Every answer about every row, by name: prediction, std_epistemic, std_total (target units), ood_score (U,

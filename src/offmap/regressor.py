@@ -29,6 +29,7 @@ from offmap.estimator import TableEstimator
 from offmap.families import Posterior
 from offmap.inference import METHODS, Method
 from offmap.inputs import GivenRows, InputDistribution, PermutedColumns, UniformBox
+from offmap.memory import FLOAT_BYTES, free_bytes
 from offmap.model import Model
 from offmap.network import Network
 from offmap.noise import held_out_noise_std
@@ -86,7 +87,9 @@ class DiverseRegressor(RegressorMixin, TableEstimator):
         method: Any = chosen_by_name(self.method, METHODS, "method") if named else self.method
         with self._all_or_nothing(), progress_bar(self.verbose):
             rows = self._validated(X, y)
-            with _memory_errors_in_words(Network(n_inputs=rows[0].shape[1], hidden=tuple(self.hidden))):
+            network = Network(n_inputs=rows[0].shape[1], hidden=tuple(self.hidden))
+            with _memory_errors_in_words(network):
+                _refuse_too_large(method, network)
                 self._fit(method, *rows)
         return self
 
@@ -205,13 +208,20 @@ class DiverseRegressor(RegressorMixin, TableEstimator):
         return np.asarray(standardised, np.float64) - math.log(y_std)
 
 
+def _refuse_too_large(method: Method, network: Network) -> None:
+    """An error now, where the system would end the process in the middle of the fit."""
+    needed, free = FLOAT_BYTES * method.networks_at_once * network.n_parameters, free_bytes()
+    if free is not None and needed > free:
+        raise MemoryError(f"about {needed / 2**30:.0f} GB are needed, and {free / 2**30:.0f} GB are free")
+
+
 @contextlib.contextmanager
 def _memory_errors_in_words(network: Network) -> Iterator[None]:
-    """XLA says how many bytes it wanted; say what made them so many, and what to do."""
+    """What is known are bytes; say what made them so many, and what to do."""
     try:
         yield
-    except jax.errors.JaxRuntimeError as problem:
-        if "RESOURCE_EXHAUSTED" not in str(problem):
+    except (jax.errors.JaxRuntimeError, MemoryError) as problem:
+        if not isinstance(problem, MemoryError) and "RESOURCE_EXHAUSTED" not in str(problem):
             raise
         raise MemoryError(
             f"The fit does not fit into memory: a network of {network.n_inputs} columns and hidden layers of "

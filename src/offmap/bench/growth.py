@@ -23,7 +23,7 @@ from offmap.model import Model
 from offmap.optimize import Constant
 
 LEAPFROGS = 127  # a draw of hmc on boston; it differs from table to table, and grows as the noise falls
-STEPS_AT_LEAST = 40
+MANY_STEPS, FEW_STEPS, MANY_PARAMETERS = 40, 4, 10_000  # steps that are timed: few where one takes long
 METHODS_WITH_DRAWS = [name for name, method in METHODS.items() if isinstance(method, Variational)]
 
 
@@ -68,7 +68,8 @@ def fit_seconds(method: Any, model: Model, data: Data) -> float:
         return _gradient_seconds(model, data) * method.chains * (method.warmup + method.draws) * LEAPFROGS
     training = method.training
     batches = training.batches_per_epoch(len(data.y))
-    epochs = min(math.ceil(STEPS_AT_LEAST / batches), training.schedule.n_epochs(batches))
+    steps = MANY_STEPS if model.network.n_parameters <= MANY_PARAMETERS else FEW_STEPS
+    epochs = min(math.ceil(steps / batches), training.schedule.n_epochs(batches))
     short = replace(method, training=replace(training, schedule=Constant(epochs=epochs)))
     return (
         _seconds(lambda: short.fit(jax.random.key(0), model, data).posterior)
@@ -147,9 +148,17 @@ def _draw(path: Path, found: list[Measured]) -> None:
     for panel, kind in zip(figure.subplots(1, len(kinds), sharey=True, squeeze=False)[0], kinds, strict=True):
         for name, curve in _curves(found, kind).items():
             panel.loglog([one.size for one in curve], [one.seconds for one in curve], "o-", color=colours[name], ms=3)
+        labels = {one.size: _short(one.size) for one in found if one.grows_with == kind}
+        panel.set_xticks(list(labels), list(labels.values()))
+        panel.minorticks_off()
         panel.set_xlabel(kind)
         panel.grid(alpha=0.3)
     figure.axes[0].set_ylabel("seconds of a default fit")
     handles = [Line2D([], [], color=colours[name], label=name) for name in METHODS]
     figure.legend(handles=handles, loc="outside upper center", ncols=len(METHODS), frameon=False)
     write_figure(figure, path)
+
+
+def _short(size: float) -> str:
+    """A tick's label: powers of ten beyond a thousand are written as such."""
+    return f"$10^{{{math.log10(size):.0f}}}$" if size >= 10_000 else f"{size:g}"

@@ -28,6 +28,7 @@ class MCDropout:
     decay: float = 0.1
 
     density: ClassVar[Density] = "gaussian"
+    networks_at_once: ClassVar[int] = 6  # theta, its gradient, two averages, and copies
 
     def loss(
         self, key: Key, parameters: Float[Array, " p"], model: Model, batch: Batch, n_rows: Float[Array, ""]

@@ -27,6 +27,11 @@ class Ensemble:
 
     density: ClassVar[Density] = "gaussian"
 
+    @property
+    def networks_at_once(self) -> int:
+        """Of every member its theta, gradient, two averages, and copies."""
+        return 6 * self.members
+
     def loss(
         self, key: Key, parameters: Float[Array, " p"], model: Model, batch: Batch, n_rows: Float[Array, ""]
     ) -> Float[Array, ""]:

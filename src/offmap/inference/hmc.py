@@ -78,6 +78,11 @@ class HMC:
 
     density: ClassVar[Density] = "mixture"
 
+    @property
+    def networks_at_once(self) -> int:
+        """The first draws of every chain, twice while they are put together."""
+        return 2 * self.chains * self.draws
+
     def fit(self, key: Key, model: Model, data: Data) -> Fit:
         """The states of all chains after warm-up."""
         start_key, run_key, check_key = jax.random.split(key, 3)

@@ -23,5 +23,9 @@ class Method(Protocol):
     # How p(y | x) is made of draws: a mixture of one Gaussian each, or one Gaussian with their mean and variance.
     density: ClassVar[Density]
 
+    @property
+    def networks_at_once(self) -> int:
+        """How many thetas, gradients and averages of them a fit holds at its peak, about: memory grows with it."""
+
     def fit(self, key: Key, model: Model, data: Data) -> Fit:
         """Learn from `data`, in standardised units."""

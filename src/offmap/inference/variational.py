@@ -74,6 +74,16 @@ class Variational:
 
     density: ClassVar[Density] = "mixture"
 
+    @property
+    def networks_at_once(self) -> int:
+        """The draws for the likelihood and the divergence, the prior's, and what the family is made of, with gradients.
+
+        A generator's last layer has 8 l + 1 weights for every entry of theta, and Adam keeps two averages of each.
+        """
+        draws = self.n_likelihood_draws + 2 * self.n_divergence_draws
+        widest = 8 * self.family.latent if isinstance(self.family, HypernetStart) else 1
+        return 3 * draws + 5 * (widest + 1)
+
     def elbo(
         self, key: Key, q: Hypernet | MeanField, model: Model, batch: Batch, n_rows: Float[Array, ""]
     ) -> Float[Array, ""]:

@@ -3,6 +3,7 @@
 import platform
 import resource
 import sys
+from collections.abc import Callable
 from dataclasses import fields as dataclass_fields
 from dataclasses import is_dataclass
 from importlib.metadata import version
@@ -15,6 +16,7 @@ from offmap.artifact import LIBRARIES
 from offmap.cores import n_cores
 from offmap.datasets import Dataset, load_dataset
 from offmap.regressor import DiverseRegressor
+from offmap.study.alarms import Alarm, alarm_of_baseline, alarm_of_detector, rung
 from offmap.study.baselines import BASELINES, Scorer
 from offmap.study.measure import Split, accuracy, bands, entropies, fitted, separation, shift
 from offmap.study.protocol import PROTOCOLS, Setup
@@ -27,7 +29,7 @@ def run_cell(cell: Cell, data_dir: Path | None = None) -> Record:
     protocol = PROTOCOLS[cell.protocol]
     setup, table = protocol.setups[cell.dataset], load_dataset(cell.dataset, data_dir)
     record = dict.fromkeys(KEYS) | cell._asdict()
-    record |= _under_shifts(cell, setup, table) if protocol.shifts else _under_nu(cell, setup, table)
+    record |= MEASUREMENTS[protocol.measured](cell, setup, table)
     cores = n_cores()
     return record | {
         "settings": _settings(cell, setup),
@@ -76,6 +78,27 @@ def _under_shifts(cell: Cell, setup: Setup, table: Dataset) -> Record:
         "rhat": max(cost["rhat"] for cost in costs) if mixed else None,
         "ess": min(cost["ess"] for cost in costs) if mixed else None,
     }
+
+
+def _of_alarms(cell: Cell, setup: Setup, table: Dataset) -> Record:
+    """A split of its own for every seed. Scores in input space are calibrated as the detector is."""
+    split = Split.at_random(table.X, table.y, cell.seed)
+
+    def fit(X: np.ndarray, y: np.ndarray) -> Alarm:
+        if cell.method in BASELINES:
+            return alarm_of_baseline(BASELINES[cell.method], split, cell.seed)
+        return alarm_of_detector(setup.regressor(cell.method, y, cell.seed), split, cell.seed)
+
+    alarm, record = fitted(fit, split)
+    record |= {"n_train": len(split.y_train), "n_test": len(split.y_test)}
+    return record | {"alarms": rung(alarm, split, setup, cell.seed)}
+
+
+MEASUREMENTS: dict[str, Callable[[Cell, Setup, Dataset], Record]] = {
+    "nu": _under_nu,
+    "shifts": _under_shifts,
+    "alarms": _of_alarms,
+}
 
 
 def _settings(cell: Cell, setup: Setup) -> Record:

@@ -5,7 +5,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -27,9 +27,10 @@ from offmap.study.record import FALSE_POSITIVE_RATES, QUANTILE_LEVELS, Record
 
 N_OOD, N_DRAWS, N_INPUT_SETS = 10_000, 1000, 100
 TEST_SHARE, SPLIT_SEED = 0.1, 42  # the paper's split, the same for every seed
+MANY_TEST_SHARE = 0.2  # of splits that differ from seed to seed
 GRID_POINTS = 200
 
-Fitter = Callable[[np.ndarray, np.ndarray], Scorer]
+Fitted = TypeVar("Fitted")
 
 
 class Split(NamedTuple):
@@ -45,8 +46,13 @@ class Split(NamedTuple):
         """The fixed split of a table: a tenth of its rows is for testing."""
         return cls(*train_test_split(X, y, test_size=TEST_SHARE, random_state=SPLIT_SEED))
 
+    @classmethod
+    def at_random(cls, X: np.ndarray, y: np.ndarray, seed: int) -> "Split":
+        """One of many splits of a table: a fifth of its rows is for testing."""
+        return cls(*train_test_split(X, y, test_size=MANY_TEST_SHARE, random_state=seed))
 
-def fitted(fit: Fitter, split: Split) -> tuple[Scorer, Record]:
+
+def fitted(fit: Callable[[np.ndarray, np.ndarray], Fitted], split: Split) -> tuple[Fitted, Record]:
     """What `fit` makes of the training rows, and what that cost and complained of."""
     clock, processor = time.perf_counter(), time.process_time()
     with warnings.catch_warnings(record=True) as complaints:

@@ -10,9 +10,10 @@ from offmap.study.tables import grid
 from offmap.study.targets import INVESTIGATED, TARGETS, Verdict
 
 _INTRODUCTION = """\
-The paper's experiments from raw rows to tables, under its own settings (protocol `paper`), under ours (`default`), and
-with parts of the tables held out (`shifts`). Every number is in [tables.md](tables.md), every cell in
-[study.jsonl](study.jsonl). This page is made from those cells, and so is every number in it."""
+The paper's experiments from raw rows to tables, under its own settings (protocol `paper`), under ours (`default`),
+with parts of the tables held out (`shifts`), and how often the alarm rings over many splits (`alarms`). Every number is
+in [tables.md](tables.md), every cell in [study.jsonl](study.jsonl). This page is made from those cells, and so
+is every number in it."""
 _TIME = """\
 The cells here took {hours:.1f} hours of fitting on 2 cores; measuring them comes on top. A run can be stopped at any
 time and goes on where it was. The report takes seconds, and the same cells give the same pages, byte for byte."""

@@ -10,7 +10,7 @@ KEYS = {
     "protocol": "which settings: a key of PROTOCOLS",
     "dataset": "which table",
     "method": "which method or baseline",
-    "seed": "of the fit and of the rows off the map; the split is always the same",
+    "seed": "of the fit and of the rows off the map; also of the split for alarms, which is the same otherwise",
     "auc": "all rows against 10,000 rows of nu, by U",
     "auc_test": "test rows against the same rows of nu",
     "auc_permuted": "test rows against 10,000 rows whose columns come from different training rows",
@@ -38,12 +38,14 @@ KEYS = {
     "roc": "share of the rows of nu above the score that the share FALSE_POSITIVE_RATES of all rows exceeds",
     "bands": "x, mean and epistemic std of every point of a grid; wave only",
     "shifts": "by rule: how well the rows it holds out are told from others, and how much worse they are predicted",
+    "alarms": "by evidence: shares of test rows and of rows of nu that are flagged at RATES, and their AUC by p-value",
     "warnings": "what the fit complained of",
     "command": "reruns this cell alone",
 }
 COSTS = ("seconds", "cpu_seconds", "peak_memory_mb")  # all else is the same in every run of a cell
 
 QUANTILE_LEVELS = tuple(step / 200 for step in range(201))
+RATES = (0.01, 0.05, 0.1)  # of false alarms, as promised
 FALSE_POSITIVE_RATES = (0.0, *(10 ** (step / 15 - 4) for step in range(61)))
 
 

@@ -63,6 +63,15 @@ class Study:
         every = [record["shifts"] or {} for record in self.cells("shifts", dataset, method)]
         return _over_seeds([_of_shift(quantity, shifts[rule]) for shifts in every if rule in shifts])
 
+    def alarms(self) -> dict[str, dict[str, list[Record]]]:
+        """By dataset and by kind of alarm, such as "funn-hyvi: both": what every split found."""
+        found: dict[str, dict[str, list[Record]]] = {}
+        for record in self.cells("alarms"):
+            for evidence, measured in (record["alarms"] or {}).items():
+                kind = record["method"] if evidence == "score" else f"{record['method']}: {evidence}"
+                found.setdefault(record["dataset"], {}).setdefault(kind, []).append(measured)
+        return found
+
     def missing(self) -> list[Cell]:
         """Cells of the paper's protocol that a whole study has, and this one has not."""
         found = {Cell.of(record) for record in self.records}

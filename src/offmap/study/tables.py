@@ -4,15 +4,20 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from offmap.study.differences import differs, footnote, is_better
 from offmap.study.paper import LARGER_IS_BETTER, PUBLISHED_DATASETS, PUBLISHED_METHODS, best_published, published
+from offmap.study.record import RATES, Record
 from offmap.study.summary import OverSeeds, Study
 
 NOT_RUN, NOT_APPLICABLE = "\N{EN DASH}", "n/a"
 RHAT_LIMIT, ESS_LIMIT = 1.01, 1000
 DECIMALS = {"auc": 4, "auc_test": 4, "auc_permuted": 4, "lpp": 2, "lpp_variance_only": 2, "error_ratio": 2, "aurc": 2}
+DECIMALS |= {"power": 4}
 DECIMALS |= {"spearman": 2, "entropy_parameter": 0, "entropy_predictor": 0}
 BETTER = LARGER_IS_BETTER | {"auc_test": True, "auc_permuted": True, "seconds": False, "spearman": True, "aurc": False}
+BETTER |= {"power": True}
 
 
 class Lookup(NamedTuple):
@@ -123,6 +128,37 @@ def under_shifts(study: Study, quantity: str) -> str:
     )
     methods = [method for method in study.names("shifts", "method") if any(lookup.number(row, method) for row in rules)]
     return grid(["held out", *methods], [[row, *_cells(quantity, row, methods, lookup)] for row in rules])
+
+
+def false_alarms(study: Study) -> str:
+    """The share of ordinary rows that each alarm flags at each promised rate, mean and its standard error."""
+    rows = [
+        [dataset, kind, str(len(splits)), *(_share(splits, "false_alarms", place) for place in range(len(RATES)))]
+        for dataset, kinds in study.alarms().items()
+        for kind, splits in kinds.items()
+    ]
+    return grid(["", "alarm", "splits", *(f"promised {rate:g}" for rate in RATES)], rows)
+
+
+def _share(splits: Sequence[Record], quantity: str, place: int) -> str:
+    """Mean over splits and its standard error; bold and crossed when it lies beyond the rate by three of them."""
+    shares = np.array([split[quantity][place] for split in splits])
+    error = float(np.std(shares, ddof=1) / math.sqrt(len(shares))) if len(shares) > 1 else math.nan
+    return _marked(f"{shares.mean():.4f} ± {error:.4f}", bool(shares.mean() > RATES[place] + 3 * error))
+
+
+def alarm_power(study: Study, quantity: str) -> str:
+    """Detection of rows of nu by each alarm: the share that is flagged at 5% ("power"), or the AUC ("auc")."""
+    found = study.alarms()
+    kinds = list(dict.fromkeys(kind for by_kind in found.values() for kind in by_kind))
+
+    def number(dataset: str, kind: str) -> OverSeeds | None:
+        splits = found[dataset].get(kind, [])
+        values = [split["auc"] if quantity == "auc" else split["power"][RATES.index(0.05)] for split in splits]
+        return OverSeeds.of(values) if values else None
+
+    lookup = Lookup(number=number, was_run=lambda dataset, kind: kind in found[dataset])
+    return grid(["", *kinds], [[dataset, *_cells(quantity, dataset, kinds, lookup)] for dataset in found])
 
 
 def hmc_diagnostics(study: Study) -> str:
