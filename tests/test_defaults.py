@@ -27,10 +27,10 @@ PAPER = {
 DEFAULT = METHODS["funn-hyvi"]
 PLAIN = Comparison(n_inputs=100)
 STEPS_TO_DEFAULT = {
-    "the paper's objective": replace(DEFAULT, comparison=PLAIN, prior_weight=0.0),
-    "equal inputs": replace(DEFAULT, prior_weight=0.0),
-    "equal inputs, prior weight 1": replace(DEFAULT, prior_weight=1.0),
-    "equal inputs, prior weight 2 (default)": DEFAULT,
+    "the paper's objective": replace(DEFAULT, comparison=PLAIN, prior_weight=0.0, prior_weight_by_noise=0.0),
+    "equal inputs": replace(DEFAULT, prior_weight=0.0, prior_weight_by_noise=0.0),
+    "equal inputs, prior weight 2": replace(DEFAULT, prior_weight_by_noise=0.0),
+    "equal inputs, prior weight 2 + 80 noise^2 (default)": DEFAULT,
 }
 
 

@@ -55,11 +55,12 @@ SHORT = Training(learning_rate=0.02, batch_size=100, schedule=Cosine(steps=1500)
 # With as many inputs as parameters, theta and its values at the inputs determine each other, and the divergence of
 # predictors is that of parameters. (With more, the values fill a subspace, and eq. 5 counts dimensions it has not.)
 AS_MANY = Comparison(n_inputs=3)
+NO_WEIGHT = {"prior_weight": 0.0, "prior_weight_by_noise": 0.0}
 RECOVER: dict[str, dict[str, Any]] = {
     "mfvi": {"training": SHORT},
-    "funn-mfvi": {"training": SHORT, "comparison": AS_MANY, "prior_weight": 0.0, "n_divergence_draws": 400},
+    "funn-mfvi": {"training": SHORT, "comparison": AS_MANY, **NO_WEIGHT, "n_divergence_draws": 400},
     "nn-hyvi": {"training": SHORT, "n_divergence_draws": 400},
-    "funn-hyvi": {"training": SHORT, "comparison": AS_MANY, "prior_weight": 0.0, "n_divergence_draws": 400},
+    "funn-hyvi": {"training": SHORT, "comparison": AS_MANY, **NO_WEIGHT, "n_divergence_draws": 400},
 }
 DO_NOT_RECOVER = {
     "ensemble": "every member converges to the one least-squares solution: its spread is that of unfinished training",

@@ -24,6 +24,7 @@ _IN_PREDICTOR_SPACE = replace(
     n_divergence_draws=125,
     comparison=Comparison(n_inputs=100, equal_inputs=True),
     prior_weight=2.0,
+    prior_weight_by_noise=80.0,
 )
 
 METHODS: dict[str, Method] = {

@@ -54,14 +54,16 @@ class MeanFieldStart:
 class Variational:
     """Maximise the evidence lower bound over a family of distributions q of theta (eq. 7 and 8).
 
-        elbo(batch) = sum_{batch} E_q ln p(y | x, theta) - |batch| / n * (KL(q, prior) - prior_weight * ln p(E_q theta))
+        elbo(batch) = sum_{batch} E_q ln p(y | x, theta) - |batch| / n * (KL(q, prior) - w ln p(E_q theta))
+        w = prior_weight + prior_weight_by_noise * noise_std^2
 
     `space` says where the divergence is measured: between parameters (eq. 3; the closed form for mean field), or
     between predictors at rows of nu (eq. 5), as `comparison` says. The two terms use separate draws of q.
 
-    `prior_weight` is 0 in the paper. The divergence of predictors looks at nu alone, so it cannot see a mean predictor
-    that bends to every training row; the prior's density of the mean theta can, and leaves the spread around it free. A
-    prior on predictors has no such density, so then it plays no part.
+    `w` is 0 in the paper. The divergence of predictors looks at nu alone, so it cannot see a mean predictor that bends
+    to every training row; the prior's density of the mean theta can, and leaves the spread around it free. The noisier
+    the target, in units of its std, the more there is to bend to. A prior on predictors has no such density, so then
+    it plays no part.
     """
 
     family: HypernetStart | MeanFieldStart
@@ -71,6 +73,7 @@ class Variational:
     n_divergence_draws: int = 500
     comparison: Comparison = Comparison()
     prior_weight: float = 0.0
+    prior_weight_by_noise: float = 0.0
 
     density: ClassVar[Density] = "mixture"
 
@@ -94,8 +97,9 @@ class Variational:
             divergence = parameter_divergence(divergence_key, model, q, self.n_divergence_draws, self.comparison.k)
         else:
             divergence = predictor_divergence(divergence_key, model, q, self.n_divergence_draws, self.comparison)
-        if self.prior_weight and isinstance(model.prior, GaussianPrior):
-            divergence -= self.prior_weight * model.parameter_prior.log_density(jnp.mean(thetas, axis=0))
+        if (self.prior_weight or self.prior_weight_by_noise) and isinstance(model.prior, GaussianPrior):
+            weight = self.prior_weight + self.prior_weight_by_noise * model.noise_std**2
+            divergence -= weight * model.parameter_prior.log_density(jnp.mean(thetas, axis=0))
         return expected_log_likelihood(model, thetas, batch) - jnp.sum(batch.weight) / n_rows * divergence
 
     def loss(
