@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from offmap.bench import quality, sampling, scoring, startup, steps
+from offmap.bench import bde_peer, quality, sampling, scoring, startup, steps
 from offmap.bench.figure import Figure
 from offmap.bench.growth import run_growth
 from offmap.files import complete_file
@@ -42,3 +42,4 @@ def _measured(quick: bool, data_dir: Path | None) -> Iterator[Figure]:
     yield from sampling.measure(quick, data_dir)
     if not quick:
         yield from quality.measure(data_dir)
+        yield from bde_peer.measure(data_dir)

@@ -32,9 +32,9 @@ def measure(data_dir: Path | None) -> Iterator[Figure]:
     for table in real(list(SMALL), data_dir):
         key, split = table.key, Split.of(table.X, table.y)
         setups = {protocol: PROTOCOLS[protocol].setups[key] for protocol in total}
-        with _nothing_compiled():
-            paper = _quality(setups["paper"], split)
-            default = _quality(setups["default"], split)
+        with nothing_compiled():
+            paper = quality_of(setups["paper"], split)
+            default = quality_of(setups["default"], split)
             _, again = _fitted(setups["default"], split)
         total["default"] += default.seconds
         total["paper"] += paper.seconds
@@ -53,8 +53,8 @@ def _ratio(name: str, default: float, paper: float) -> Figure:
 
 
 @contextlib.contextmanager
-def _nothing_compiled() -> Iterator[None]:
-    """Forget every compiled program, this process's and those kept on disk, and keep no new ones after."""
+def nothing_compiled() -> Iterator[None]:
+    """Forget every compiled program, this process's and those kept on disk, as if it were the first time."""
     kept_in = jax.config.values["jax_compilation_cache_dir"]
     with tempfile.TemporaryDirectory() as empty:
         _keep_programs_in(empty)
@@ -76,7 +76,8 @@ def _fitted(setup: Setup, split: Split, seed: int = 0) -> tuple[DiverseRegressor
     return model, time.perf_counter() - started
 
 
-def _quality(setup: Setup, split: Split, seed: int = 0) -> Quality:
+def quality_of(setup: Setup, split: Split, seed: int = 0) -> Quality:
+    """What funn-hyvi gives under a setup."""
     model, seconds = _fitted(setup, split, seed)
     auc = separation(model, split, setup.nu(split.X_train), seed)["auc"]
     entropy = entropies(model, setup.n_inputs, seed)["entropy_predictor"]
