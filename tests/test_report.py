@@ -271,10 +271,10 @@ def test_worst_rows_are_those_of_a_full_sort(n: int) -> None:
 
 
 def test_a_million_rows_take_the_memory_of_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    def stream(path: Path, size: int) -> Iterator[np.ndarray]:
-        return (np.arange(first, first + size, dtype=float)[:, None] for first in range(0, 64 * size, size))
+    def stream(detector: Any, path: Path, what: str, size: int) -> Iterator[tuple[None, np.ndarray]]:
+        return ((None, np.arange(first, first + size, dtype=float)[:, None]) for first in range(0, 64 * size, size))
 
-    monkeypatch.setattr(verdicts, "read_batches", stream)
+    monkeypatch.setattr(verdicts, "batches_with_inputs", stream)
     tracemalloc.start()
     found = verdicts_of(Oracle(), Path("endless.parquet"))
     peak = tracemalloc.get_traced_memory()[1]
@@ -294,7 +294,8 @@ def test_batches_are_the_rows_in_order(kind: str, tmp_path: Path) -> None:
         "pyarrow": table,
         "csv": tmp_path / "table.csv",
     }
-    batches = list(batches_of(given_as[kind], rows=4))
+    named = tiny_detector(false_alarm_rate=0.2).fit(table, np.arange(10.0))
+    batches = list(batches_of(named, given_as[kind], rows=4))
     assert [len(batch) for batch in batches] == [4, 4, 2]
     if kind != "csv":
         assert {type(batch) for batch in batches} == {type(given_as[kind])}
@@ -304,6 +305,15 @@ def test_batches_are_the_rows_in_order(kind: str, tmp_path: Path) -> None:
 
 def _columns(batch: Any) -> np.ndarray:
     return np.column_stack([column.to_numpy() for column in as_table(batch).columns])
+
+
+def test_a_file_for_a_model_of_unnamed_columns(detector: OODDetector, rows: np.ndarray, tmp_path: Path) -> None:
+    pyarrow.csv.write_csv(pa.table({"a": rows[:, 0], "b": rows[:, 1], "c": rows[:, 2]}), tmp_path / "rows.csv")
+    from_file, from_array = (verdicts_of(detector, X) for X in (tmp_path / "rows.csv", rows))
+    assert [worst.row for worst in from_file.worst] == [worst.row for worst in from_array.worst]
+    pyarrow.csv.write_csv(pa.table({"a": rows[:, 0]}), tmp_path / "short.csv")
+    with pytest.raises(ValueError, match=r"short.csv has 1 columns, but the model learned from 3 without names"):
+        verdicts_of(detector, tmp_path / "short.csv")
 
 
 def test_table_on_the_page_is_that_of_verdicts(detector: OODDetector, rows: np.ndarray) -> None:

@@ -131,23 +131,31 @@ def _threshold(detector: OODDetector, table: Path, scoring: Scoring) -> float:
     return counted.threshold(scoring.false_discovery_rate)
 
 
-def _batches(detector: OODDetector, table: Path, scoring: Scoring, what: str) -> Iterator[tuple[pa.Table, Any]]:
-    """The rows of the file, some at a time, and the inputs in them, once the columns have passed the door."""
+def batches_with_inputs(
+    detector: OODDetector, table: Path, what: str, rows_at_once: int | None = None
+) -> Iterator[tuple[pa.Table, Any]]:
+    """The rows of a file, some at a time, and the inputs in them as the detector takes them. `what` names progress."""
     names = next(read_batches(table, 1)).column_names
     used = _used_columns(detector, table, names)
-    new = {f"{scoring.prefix}{name}" for name in COLUMNS}
-    taken = [repr(name) for name in names if name in new]
-    if taken:
-        raise ValueError(
-            f"{table} has columns with names that are given to the verdicts: {listed(taken, most=9)}. Rename them, or "
-            "pass --prefix offmap_ to name the verdicts otherwise."
-        )
-    size = scoring.rows_at_once or min(MOST_ROWS_AT_ONCE, max(FEWEST_ROWS_AT_ONCE, CELLS_AT_ONCE // len(names)))
+    size = rows_at_once or min(MOST_ROWS_AT_ONCE, max(FEWEST_ROWS_AT_ONCE, CELLS_AT_ONCE // len(names)))
     total, done = _n_rows(table), 0
     for rows in read_batches(table, size):
         yield rows, _inputs(detector, table, rows.select(used), done)
         done += rows.num_rows
         report(what, done, total)
+
+
+def _batches(detector: OODDetector, table: Path, scoring: Scoring, what: str) -> Iterator[tuple[pa.Table, Any]]:
+    """The same, once it is clear that the names of the new columns are free."""
+    new = {f"{scoring.prefix}{name}" for name in COLUMNS}
+    for rows, inputs in batches_with_inputs(detector, table, what, scoring.rows_at_once):
+        taken = [repr(name) for name in rows.column_names if name in new]
+        if taken:
+            raise ValueError(
+                f"{table} has columns with names that are given to the verdicts: {listed(taken, most=9)}. Rename them, "
+                "or pass --prefix offmap_ to name the verdicts otherwise."
+            )
+        yield rows, inputs
 
 
 def _used_columns(detector: OODDetector, table: Path, names: Sequence[str]) -> list[str]:

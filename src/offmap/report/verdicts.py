@@ -13,7 +13,7 @@ from offmap.progress import report
 from offmap.report.charts import Axis, Chart, bars, drawing, line
 from offmap.report.markup import Markup, element
 from offmap.report.pieces import PLUS_MINUS, figure, figures, number, paragraphs, percent, section, table
-from offmap.tablefiles import read_batches
+from offmap.scoring import batches_with_inputs
 
 ROWS_AT_ONCE = 1 << 14
 MOST_BINS = 100  # an even number: bins are merged two by two
@@ -57,11 +57,10 @@ class Bins:
 def verdicts_of(detector: Any, X: Any) -> Verdicts:
     """The verdicts of a frame, an array, or a file given by its path, row batch by row batch."""
     bins, worst = Bins(), list[WorstRow]()
-    for batch in batches_of(X):
+    for batch in batches_of(detector, X):
         verdicts = detector.verdicts(batch)
         candidates = _worst_of(verdicts, first_row=bins.rows + 1)
         bins.add(verdicts["is_ood"])
-        report("judged rows", bins.rows, 0)
         worst = heapq.nsmallest(MOST_WORST, [*worst, *candidates], key=_badness)
     return Verdicts(
         rows=bins.rows,
@@ -72,15 +71,16 @@ def verdicts_of(detector: Any, X: Any) -> Verdicts:
     )
 
 
-def batches_of(X: Any, rows: int = ROWS_AT_ONCE) -> Iterator[Any]:
+def batches_of(detector: Any, X: Any, rows: int = ROWS_AT_ONCE) -> Iterator[Any]:
     """The rows of a frame, an array, or a file given by its path, some at a time and in order."""
     if isinstance(X, str | Path):
-        yield from read_batches(X, rows)
+        yield from (inputs for _, inputs in batches_with_inputs(detector, Path(X), "judged rows", rows))
         return
     frame = nw.from_native(X, eager_only=True, pass_through=True)
     sliceable = frame if isinstance(frame, nw.DataFrame) else np.asarray(X)
     for start in range(0, len(sliceable), rows):
         yield nw.to_native(sliceable[start : start + rows], pass_through=True)
+        report("judged rows", min(start + rows, len(sliceable)), len(sliceable))
 
 
 def _worst_of(verdicts: dict[str, np.ndarray], first_row: int) -> Iterable[WorstRow]:
