@@ -38,9 +38,12 @@ model.fit(x=tables["X_train"], y=tables["y_train"])
 seconds = time.perf_counter() - started
 found = {"seconds": seconds}
 for name in ("rows", "test", "nu"):
-    means = np.asarray(model.predict(tables[name], raw=True))[..., 0]
-    draws = means.reshape(-1, means.shape[-1])
-    found[name] = {"mean": draws.mean(axis=0).tolist(), "variance": draws.var(axis=0).tolist()}
+    found[name] = {"mean": [], "variance": []}
+    for first in range(0, len(tables[name]), 200):  # more at once do not fit into memory
+        means = np.asarray(model.predict(tables[name][first : first + 200], raw=True))[..., 0]
+        draws = means.reshape(-1, means.shape[-1])
+        found[name]["mean"] += draws.mean(axis=0).tolist()
+        found[name]["variance"] += draws.var(axis=0).tolist()
 print(json.dumps(found))
 """
 
