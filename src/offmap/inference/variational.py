@@ -83,8 +83,9 @@ class Variational:
 
         A generator's last layer has 8 l + 1 weights for every entry of theta, and Adam keeps two averages of each.
         """
-        draws = self.n_likelihood_draws + 2 * self.n_divergence_draws
         widest = 8 * self.family.latent if isinstance(self.family, HypernetStart) else 1
+        in_closed_form = self.space == "parameter" and isinstance(self.family, MeanFieldStart)
+        draws = self.n_likelihood_draws + (0 if in_closed_form else 2 * self.n_divergence_draws)
         return 3 * draws + 5 * (widest + 1)
 
     def elbo(
