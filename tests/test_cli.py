@@ -2,13 +2,16 @@
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from offmap import __version__, demo
 from offmap.cli import app
+from offmap.exits import in_the_users_words
 
 run = CliRunner().invoke
 
@@ -42,6 +45,27 @@ def test_ctrl_c_is_exit_code_130(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     result = run(app, ["demo", "--out", str(tmp_path)])
     assert result.exit_code == 130
     assert "after 3 of at most 10 epochs" in result.stderr
+
+
+class InterruptedWhileDeleted:
+    """Ctrl-C at a moment when Python cannot let an exception through."""
+
+    def __del__(self) -> None:
+        raise KeyboardInterrupt
+
+
+def test_ctrl_c_is_not_lost_where_python_must_ignore_it(capsys: pytest.CaptureFixture[str]) -> None:
+    def work() -> None:
+        with in_the_users_words():
+            InterruptedWhileDeleted()
+            time.sleep(20)
+
+    started = time.monotonic()
+    with pytest.raises(typer.Exit) as end:
+        work()
+    assert end.value.exit_code == 130
+    assert time.monotonic() - started < 10  # it came again
+    assert capsys.readouterr().err == "\noffmap: interrupted. Nothing half-written stays.\n"
 
 
 @pytest.mark.slow

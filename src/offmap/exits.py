@@ -3,11 +3,15 @@
 import contextlib
 import errno
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator
+from typing import Any
 
 import typer
 
+SOON = 0.05  # seconds
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -18,8 +22,9 @@ def in_the_users_words() -> Iterator[None]:
     When whoever reads the standard output (`| head`) has seen enough, that is a good end.
     """
     try:
-        yield
-        sys.stdout.flush()
+        with _ctrl_c_is_never_lost():
+            yield
+            sys.stdout.flush()
     except BrokenPipeError:
         _discard_output()
         raise typer.Exit(0) from None
@@ -30,6 +35,24 @@ def in_the_users_words() -> Iterator[None]:
     except KeyboardInterrupt as stop:
         print(f"\noffmap: {str(stop) or 'interrupted. Nothing half-written stays.'}", file=sys.stderr)
         raise typer.Exit(130) from None
+
+
+@contextlib.contextmanager
+def _ctrl_c_is_never_lost() -> Iterator[None]:
+    """Interrupt again where Python has to ignore a Ctrl-C: in a callback, and JAX has one in garbage collection."""
+    before = sys.unraisablehook
+
+    def again(ignored: Any) -> None:
+        if issubclass(ignored.exc_type, KeyboardInterrupt):
+            threading.Timer(SOON, os.kill, (os.getpid(), signal.SIGINT)).start()  # now, it would be ignored here
+        else:
+            before(ignored)
+
+    sys.unraisablehook = again
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
 
 
 def _in_one_line(problem: ValueError | OSError | MemoryError) -> str:
