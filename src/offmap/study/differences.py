@@ -25,8 +25,8 @@ The estimate needs independent draws of theta, and theta has many equivalent mod
 it depends on how many and how long the chains are. Predictions, by which the chains are judged, do not."""
 UNKNOWN_PRIOR = """\
 It moves with the prior's std, and the published families had different ones: 0.707, as stated, reproduces `hmc`, and
-0.5 `nn-hyvi`. Which one this method had is not known; 0.707 is used. In a trial on yacht `funn-hyvi` had the entropies
-2 (parameters) and 70 (predictors) under 0.5, 219 and 236 under 0.707; the paper has 145 and 113."""
+0.5 `nn-hyvi` and `funn-hyvi` (yacht's predictor entropy is 263 under 0.707, 105 under 0.5, 113 in the paper). They are
+used for those three, and 0.707 for the others; which one the paper had for each is not known."""
 OTHER_NOISE = """\
 The paper prints sigma_l = 0.2 for navalC, but under 0.2 no density can be as high as the LPP that it reports. 0.02 fits
 that row and is used; whether the paper's other columns had it is not known."""
