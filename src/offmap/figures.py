@@ -50,8 +50,9 @@ def draw_bands(
         axis.set_xlim(x.min(), x.max())
         axis.grid(alpha=0.2)
     legend = axes[len(panels)] if len(panels) < len(axes) else None
-    for axis in axes[len(panels) :]:
-        axis.set_axis_off()
+    for place in range(len(panels), len(axes)):
+        axes[place].set_axis_off()
+        axes[place - columns].tick_params(labelbottom=True)  # the panel above has no other axis to share
     if legend is not None:
         _explain_bands(legend)
     write_figure(figure, path)
