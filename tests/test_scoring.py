@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.stats import false_discovery_control
 from sklearn.linear_model import Ridge
 
-from offmap import scoring
+from offmap import batches, scoring
 from offmap.artifact import ModelFileError
 from offmap.detector import OODDetector
 from offmap.regressor import DiverseRegressor
@@ -171,7 +171,7 @@ def test_wide_tables_are_read_in_smaller_pieces(
         asked.append(rows)
         return iter([wide if path.stem == "wide" else patients(3)])
 
-    monkeypatch.setattr(scoring, "read_batches", read)
+    monkeypatch.setattr(batches, "read_batches", read)
     for name in ("narrow", "wide"):
         score_file(detector, tmp_path / f"{name}.csv", tmp_path / f"{name} scored.csv")
     assert asked == [1, 1 << 14, 1, (1 << 20) // 3007]

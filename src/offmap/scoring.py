@@ -3,25 +3,22 @@
 import copy
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import parquet
 
 from offmap.artifact import ModelFileError
+from offmap.batches import batches_with_inputs
 from offmap.checks import chosen_by_name, is_number, listed
 from offmap.detector import OODDetector, load
 from offmap.discoveries import CountedPValues
 from offmap.explanation import KINDS
-from offmap.progress import report
-from offmap.table.cells import numbers
-from offmap.tablefiles import read_batches, table_writer
+from offmap.tablefiles import table_writer
 
-CELLS_AT_ONCE, MOST_ROWS_AT_ONCE, FEWEST_ROWS_AT_ONCE = 1 << 20, 1 << 14, 1 << 8
 COLUMNS = (
     *("prediction", "std_epistemic", "std_total", "ood_score"),
     *("p_disagreement", "p_novelty", "p_value", "is_ood", "reason"),
@@ -131,22 +128,8 @@ def _threshold(detector: OODDetector, table: Path, scoring: Scoring) -> float:
     return counted.threshold(scoring.false_discovery_rate)
 
 
-def batches_with_inputs(
-    detector: OODDetector, table: Path, what: str, rows_at_once: int | None = None
-) -> Iterator[tuple[pa.Table, Any]]:
-    """The rows of a file, some at a time, and the inputs in them as the detector takes them. `what` names progress."""
-    names = next(read_batches(table, 1)).column_names
-    used = _used_columns(detector, table, names)
-    size = rows_at_once or min(MOST_ROWS_AT_ONCE, max(FEWEST_ROWS_AT_ONCE, CELLS_AT_ONCE // len(names)))
-    total, done = _n_rows(table), 0
-    for rows in read_batches(table, size):
-        yield rows, _inputs(detector, table, rows.select(used), done)
-        done += rows.num_rows
-        report(what, done, total)
-
-
 def _batches(detector: OODDetector, table: Path, scoring: Scoring, what: str) -> Iterator[tuple[pa.Table, Any]]:
-    """The same, once it is clear that the names of the new columns are free."""
+    """The same batches, once it is clear that the names of the new columns are free."""
     new = {f"{scoring.prefix}{name}" for name in COLUMNS}
     for rows, inputs in batches_with_inputs(detector, table, what, scoring.rows_at_once):
         taken = [repr(name) for name in rows.column_names if name in new]
@@ -156,47 +139,6 @@ def _batches(detector: OODDetector, table: Path, scoring: Scoring, what: str) ->
                 "or pass --prefix offmap_ to name the verdicts otherwise."
             )
         yield rows, inputs
-
-
-def _used_columns(detector: OODDetector, table: Path, names: Sequence[str]) -> list[str]:
-    """The columns that the model learned from, or an error that names all that are not there."""
-    if detector.schema_ is not None:
-        wanted = [column.name for column in detector.schema_.columns]
-    elif hasattr(detector, "feature_names_in_"):
-        wanted = [str(name) for name in detector.feature_names_in_]
-    elif len(names) == detector.n_features_in_:
-        return list(names)
-    else:
-        raise ValueError(
-            f"{table} has {len(names)} columns, but the model learned from {detector.n_features_in_} without names. "
-            "Keep only those, in the same order."
-        )
-    absent = [repr(name) for name in wanted if name not in set(names)]
-    if absent:
-        raise ValueError(
-            f"{table} lacks {len(absent)} of the {len(wanted)} columns that the model learned from: "
-            f"{listed(absent, most=20)}. It has: {listed([repr(name) for name in names], most=20)}."
-        )
-    return wanted
-
-
-def _inputs(detector: OODDetector, table: Path, rows: pa.Table, first_row: int) -> Any:
-    """The rows as the model takes them: a table, or only numbers for a model that was fitted without names."""
-    if hasattr(detector, "feature_names_in_"):
-        return rows
-    values = np.column_stack([numbers(cells).values for cells in rows.columns])
-    holes = np.flatnonzero(np.isnan(values).any(axis=1))
-    if len(holes):
-        raise ValueError(
-            f"{table}: row {first_row + holes[0] + 1:,} (the first is row 1) is not all numbers, and this model was "
-            "fitted to nothing else. Fill it in, or fit a model by `offmap fit`, which can do with holes."
-        )
-    return values
-
-
-def _n_rows(table: Path) -> int:
-    """How many rows there will be, or 0 where only reading all of them would tell."""
-    return int(parquet.read_metadata(table).num_rows) if table.name.lower().endswith(".parquet") else 0
 
 
 def _joined(rows: pa.Table, verdicts: dict[str, np.ndarray], prefix: str) -> pa.Table:

@@ -9,11 +9,11 @@ import narwhals as nw
 import numpy as np
 from jaxtyping import Bool, Int
 
+from offmap.batches import batches_with_inputs
 from offmap.progress import report
 from offmap.report.charts import Axis, Chart, bars, drawing, line
 from offmap.report.markup import Markup, element
 from offmap.report.pieces import PLUS_MINUS, figure, figures, number, paragraphs, percent, section, table
-from offmap.scoring import batches_with_inputs
 
 ROWS_AT_ONCE = 1 << 14
 MOST_BINS = 100  # an even number: bins are merged two by two
