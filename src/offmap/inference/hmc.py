@@ -32,6 +32,18 @@ N_CHECKED_INPUTS = 100  # training rows, and as many of nu; and entries of theta
 MOST_KEPT = 8000  # draws in the posterior; more are thinned, for they only say the same again
 
 
+class Problem(NamedTuple):
+    """What is sampled, and at which acceptance rate."""
+
+    target_acceptance: Float[Array, ""]
+    model: Model
+    data: Data
+
+    def log_density(self, theta: Float[Array, " p"]) -> Float[Array, ""]:
+        """The posterior's, up to a constant."""
+        return self.model.log_joint(theta, self.data)
+
+
 class Chain(NamedTuple):
     """One Markov chain: where it is, and what it has learned of its step size and (diagonal) mass matrix."""
 
@@ -66,7 +78,8 @@ class HMC:
     have doubled, predictions at training rows and at rows of nu are checked: sampling goes on until their R-hat is at
     most 1.01 and their bulk effective sample size at least `enough`, or `most_draws` are drawn. The trace holds both,
     and those of some entries of theta, which are not judged: networks that differ by the order of their hidden units
-    are the same predictor, so theta need not mix for its predictors to.
+    are the same predictor, so theta need not mix for its predictors to. For the same reason a trajectory is cut after
+    `most_doublings` doublings: to wait until theta turns back takes longer than predictions need.
     """
 
     chains: int = 4
@@ -75,6 +88,7 @@ class HMC:
     target_acceptance: float = 0.8
     enough: float = 1000.0
     most_draws: int = 8000
+    most_doublings: int = 8
 
     density: ClassVar[Density] = "mixture"
 
@@ -103,12 +117,12 @@ class HMC:
 
 
 @jax.jit
-def _start(target: Float[Array, ""], model: Model, data: Data, theta: Float[Array, " p"]) -> Chain:
+def _start(problem: Problem, theta: Float[Array, " p"]) -> Chain:
     """A chain before its first step."""
     with default_promotion():
         return Chain(
-            position=blackjax.nuts.init(theta, functools.partial(model.log_joint, data=data)),
-            step_size=dual_averaging_adaptation(target)[0](1.0),
+            position=blackjax.nuts.init(theta, problem.log_density),
+            step_size=dual_averaging_adaptation(problem.target_acceptance)[0](1.0),
             mass=mass_matrix_adaptation(is_diagonal_matrix=True)[0](len(theta)),
         )
 
@@ -142,19 +156,18 @@ def _where(condition: Bool[Array, ""], new: Any, old: Any) -> Any:
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), new, old)
 
 
-@jax.jit
-def _advance(
-    target: Float[Array, ""], model: Model, data: Data, chain: Chain, keys: Key, stages: Stage
-) -> tuple[Chain, Steps]:
+@functools.partial(jax.jit, static_argnames=("most_doublings",))
+def _advance(problem: Problem, chain: Chain, keys: Key, stages: Stage, most_doublings: int) -> tuple[Chain, Steps]:
     """One step of the chain per stage."""
-    kernel = blackjax.nuts.build_kernel()
-    log_density = functools.partial(model.log_joint, data=data)
+    kernel = functools.partial(blackjax.nuts.build_kernel(), max_num_doublings=most_doublings)
 
     def one_step(chain: Chain, step: tuple[Key, Stage]) -> tuple[Chain, Steps]:
         key, stage = step
         log_step = jnp.where(stage.adapting, chain.step_size.log_step_size, chain.step_size.log_step_size_avg)
-        position, info = kernel(key, chain.position, log_density, jnp.exp(log_step), chain.mass.inverse_mass_matrix)
-        chain = _adapted(target, chain._replace(position=position), stage, info.acceptance_rate)
+        position, info = kernel(
+            key, chain.position, problem.log_density, jnp.exp(log_step), chain.mass.inverse_mass_matrix
+        )
+        chain = _adapted(problem.target_acceptance, chain._replace(position=position), stage, info.acceptance_rate)
         return chain, Steps(
             theta=position.position,
             acceptance_rate=info.acceptance_rate,
@@ -171,7 +184,7 @@ class _Chains:
 
     def __init__(self, method: HMC, model: Model, data: Data, keys: Key) -> None:
         self.method, self.keys = method, keys
-        self.problem = (jnp.float32(method.target_acceptance), model, data)
+        self.problem = Problem(jnp.float32(method.target_acceptance), model, data)
         self.chains: list[Chain] = []
         self.done, self.planned = 0, 0
         self.lock = threading.Lock()
@@ -179,7 +192,7 @@ class _Chains:
 
     def warm_up(self, starts: Float[Array, "c p"]) -> None:
         """Take every chain from its start to where it can be trusted."""
-        self.chains = [_start(*self.problem, start) for start in starts]
+        self.chains = [_start(self.problem, start) for start in starts]
         self._run(_warmup_stages(self.method.warmup), then=self.method.draws)
 
     def draw(self, n_steps: int) -> Steps:
@@ -218,7 +231,8 @@ class _Chains:
                 raise CancelledError
             piece = slice(first, first + STEPS_PER_CALL)
             stage = jax.tree.map(lambda flags, piece=piece: flags[piece], stages)
-            chain, steps = jax.block_until_ready(_advance(*self.problem, chain, keys[piece], stage))
+            ahead = _advance(self.problem, chain, keys[piece], stage, self.method.most_doublings)
+            chain, steps = jax.block_until_ready(ahead)
             parts.append(steps)
             with self.lock:
                 self.done += len(steps.theta)

@@ -13,7 +13,7 @@ _INTRODUCTION = """\
 The paper's experiments from raw rows to tables, under its own settings (protocol `paper`), under ours (`default`),
 with parts of the tables held out (`shifts`), and how often the alarm rings over many splits (`alarms`). Every number is
 in [tables.md](tables.md), every cell in [study.jsonl](study.jsonl). This page is made from those cells, and so
-is every number in it."""
+is every number in it but those of what was tried where a cell misses its target."""
 _TIME = """\
 The cells here took {hours:.1f} hours of fitting on 2 cores; measuring them comes on top. A run can be stopped at any
 time and goes on where it was. The report takes seconds, and the same cells give the same pages, byte for byte."""
@@ -67,7 +67,8 @@ def _what_is_missing(study: Study) -> str:
         if methods:
             has_any = any(cell.dataset == dataset for cell in set(EXPECTED) - set(missing))
             lines.append(f"* {dataset}: {', '.join(methods) if has_any else 'all'}")
-    return f"{whole} Missing, with their seeds:\n\n" + "\n".join(lines)
+    known = [f"{cell}: {why}" for cell in missing if (why := INVESTIGATED.get(("cells", str(cell))))]
+    return "\n\n".join([f"{whole} Missing, with their seeds:", "\n".join(lines), *known])
 
 
 def _seeds(missing: Sequence[Cell], dataset: str, method: str) -> str:
@@ -117,11 +118,14 @@ def _commands(study: Study) -> str:
 
 def _run_commands(study: Study, protocol: str) -> list[str]:
     """Those that run what is here: one for the datasets with three seeds, say, and one for those with one."""
-    by_seeds: dict[int, list[str]] = {}
+    groups: dict[tuple[tuple[str, ...], int, int], list[str]] = {}
     for dataset in study.names(protocol, "dataset"):
-        seeds = 1 + max(record["seed"] for record in study.cells(protocol, dataset))
-        by_seeds.setdefault(seeds, []).append(dataset)
+        cells = list(study.cells(protocol, dataset))
+        methods = tuple(dict.fromkeys(record["method"] for record in cells))
+        key = methods, 1 + max(record["seed"] for record in cells), max(record["cores"] for record in cells)
+        groups.setdefault(key, []).append(dataset)
     return [
-        f"offmap study run --protocol {protocol} --datasets {','.join(datasets)} --seeds {seeds} --jobs 2 --out runs"
-        for seeds, datasets in by_seeds.items()
+        f"offmap study run --protocol {protocol} --datasets {','.join(datasets)} --methods {','.join(methods)} "
+        f"--seeds {seeds} --jobs 2 --cores {cores} --out runs"
+        for (methods, seeds, cores), datasets in groups.items()
     ]
