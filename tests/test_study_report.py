@@ -23,6 +23,7 @@ from offmap.study.protocol import SMALL
 from offmap.study.readme import readme_page
 from offmap.study.record import FALSE_POSITIVE_RATES, KEYS, Cell, as_line
 from offmap.study.report import picture_names, write_report
+from offmap.study.run import chosen_cells
 from offmap.study.runs import FILE, read_runs
 from offmap.study.summary import EXPECTED, OverSeeds, Study
 from offmap.study.tables import (
@@ -329,6 +330,26 @@ def test_hours_are_those_of_two_busy_cores() -> None:
         [record("paper", "yacht", "hmc", n, seconds=1800.0, cores=1 + n, rhat=1.0, ess=1e4) for n in (0, 1)]
     )
     assert "| paper | 2 | 1.00 | 0.75 |" in readme_page(study, [])
+
+
+def test_the_printed_commands_run_what_is_there() -> None:
+    records = [*as_published(), *(record("default", name, "ensemble") for name in ("boston", "protein"))]
+    commands = re.findall(r"^offmap study run .*$", readme_page(Study.of(records), []), re.MULTILINE)
+    assert len(commands) == 3
+    cells = []
+    for command in commands:
+        options = dict(re.findall(r"--(\w+) (\S+)", command))
+        datasets, methods = options["datasets"].split(","), options["methods"].split(",")
+        cells += chosen_cells(options["protocol"], datasets, methods, range(int(options["seeds"])))
+        assert options["cores"] == "1"
+    assert set(cells) == {Cell.of(one) for one in records}
+
+
+def test_a_missing_cell_says_why_where_it_is_known() -> None:
+    records = [one for one in as_published() if Cell.of(one) != Cell("paper", "navalC", "hmc", 0)]
+    page = readme_page(Study.of(records), [])
+    assert "125 of the 126 cells" in page
+    assert "paper navalC hmc seed 0: It does not mix." in page
 
 
 def test_the_same_records_give_the_same_bytes_in_whatever_order_they_come(tmp_path: Path) -> None:
