@@ -72,13 +72,13 @@ def test_every_method_is_judged() -> None:
     assert {"hmc", *RECOVER, *DO_NOT_RECOVER} == set(METHODS) == set(PAPER_METHODS) == set(PAPER_METHODS_LARGE)
 
 
-@pytest.mark.parametrize("most_doublings", [8, 2])
-def test_hmc_recovers_the_exact_posterior_within_monte_carlo_error(most_doublings: int) -> None:
+@pytest.mark.parametrize("doublings", [8, 2])
+def test_hmc_recovers_the_exact_posterior_within_monte_carlo_error(doublings: int) -> None:
     problem = conjugate(correlation=0.6)
-    fit = replace(METHODS["hmc"], chains=4, warmup=400, draws=1000, most_doublings=most_doublings).fit(
-        jax.random.key(0), problem.model, problem.data
-    )
-    assert np.max(fit.trace["leapfrog_steps"]) < 2**most_doublings
+    fit = replace(
+        METHODS["hmc"], chains=4, warmup=400, draws=1000, first_doublings=doublings, most_doublings=doublings
+    ).fit(jax.random.key(0), problem.model, problem.data)
+    assert np.max(fit.trace["leapfrog_steps"]) < 2**doublings
     thetas, ess = (
         np.asarray(fit.posterior.sample(jax.random.key(0), 4000), np.float64),
         np.asarray(fit.trace["ess_theta"]),

@@ -78,8 +78,9 @@ class HMC:
     have doubled, predictions at training rows and at rows of nu are checked: sampling goes on until their R-hat is at
     most 1.01 and their bulk effective sample size at least `enough`, or `most_draws` are drawn. The trace holds both,
     and those of some entries of theta, which are not judged: networks that differ by the order of their hidden units
-    are the same predictor, so theta need not mix for its predictors to. For the same reason a trajectory is cut after
-    `most_doublings` doublings: to wait until theta turns back takes longer than predictions need.
+    are the same predictor, so theta need not mix for its predictors to. For the same reason a trajectory does not wait
+    for theta to turn back: it is cut after `first_doublings` doublings, and only where that was not enough for the
+    predictions to mix, later ones after `most_doublings`.
     """
 
     chains: int = 4
@@ -88,7 +89,8 @@ class HMC:
     target_acceptance: float = 0.8
     enough: float = 1000.0
     most_draws: int = 8000
-    most_doublings: int = 8
+    first_doublings: int = 8
+    most_doublings: int = 10
 
     density: ClassVar[Density] = "mixture"
 
@@ -103,13 +105,15 @@ class HMC:
         starts = model.parameter_prior.sample(start_key, self.chains, model.network)
         chains = _Chains(self, model, data, jax.random.split(run_key, self.chains))
         chains.warm_up(starts)
-        steps = chains.draw(self.draws)
+        steps = chains.draw(self.draws, self.first_doublings)
         while not _has_mixed(checks := _diagnose(check_key, model, data, steps.theta), self.enough):
             more = min(steps.theta.shape[1], self.most_draws - steps.theta.shape[1])
             if more <= 0:
                 _warn_not_mixed(checks)
                 break
-            steps = jax.tree.map(lambda *parts: jnp.concatenate(parts, axis=1), steps, chains.draw(more))
+            steps = jax.tree.map(
+                lambda *parts: jnp.concatenate(parts, axis=1), steps, chains.draw(more, self.most_doublings)
+            )
         trace = steps._asdict()
         thetas = trace.pop("theta")
         thetas = thetas.reshape(-1, thetas.shape[-1])
@@ -193,13 +197,13 @@ class _Chains:
     def warm_up(self, starts: Float[Array, "c p"]) -> None:
         """Take every chain from its start to where it can be trusted."""
         self.chains = [_start(self.problem, start) for start in starts]
-        self._run(_warmup_stages(self.method.warmup), then=self.method.draws)
+        self._run(_warmup_stages(self.method.warmup), self.method.first_doublings, then=self.method.draws)
 
-    def draw(self, n_steps: int) -> Steps:
+    def draw(self, n_steps: int, most_doublings: int) -> Steps:
         """The next steps of every chain, chains first."""
-        return jax.tree.map(lambda *parts: jnp.stack(parts), *self._run(_drawing_stages(n_steps)))
+        return jax.tree.map(lambda *parts: jnp.stack(parts), *self._run(_drawing_stages(n_steps), most_doublings))
 
-    def _run(self, stages: Stage, then: int = 0) -> list[Steps]:
+    def _run(self, stages: Stage, most_doublings: int, then: int = 0) -> list[Steps]:
         """One step per stage in every chain; progress counts as many as are known to follow, too."""
         n_chains = len(self.chains)
         self.keys, keys = jnp.moveaxis(jax.vmap(jax.random.split)(self.keys), 1, 0)
@@ -207,7 +211,8 @@ class _Chains:
         self.planned = total
         with ThreadPoolExecutor(min(n_chains, n_cores())) as threads:
             running = [
-                threads.submit(self._steps, chain, key, stages) for chain, key in zip(self.chains, keys, strict=True)
+                threads.submit(self._steps, chain, key, stages, most_doublings)
+                for chain, key in zip(self.chains, keys, strict=True)
             ]
             try:
                 while wait(running, SECONDS_BETWEEN_REPORTS).not_done:
@@ -222,7 +227,7 @@ class _Chains:
         self.chains = [chain for chain, _ in results]
         return [steps for _, steps in results]
 
-    def _steps(self, chain: Chain, key: Key, stages: Stage) -> tuple[Chain, Steps]:
+    def _steps(self, chain: Chain, key: Key, stages: Stage, most_doublings: int) -> tuple[Chain, Steps]:
         """One step per stage, in calls short enough to be interrupted."""
         n_steps, parts = len(stages.adapting), []
         keys = jax.random.split(key, n_steps)
@@ -231,8 +236,7 @@ class _Chains:
                 raise CancelledError
             piece = slice(first, first + STEPS_PER_CALL)
             stage = jax.tree.map(lambda flags, piece=piece: flags[piece], stages)
-            ahead = _advance(self.problem, chain, keys[piece], stage, self.method.most_doublings)
-            chain, steps = jax.block_until_ready(ahead)
+            chain, steps = jax.block_until_ready(_advance(self.problem, chain, keys[piece], stage, most_doublings))
             parts.append(steps)
             with self.lock:
                 self.done += len(steps.theta)
