@@ -8,9 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from offmap.arrays import Array, Data, Key
+from offmap.arrays import Array, Batch, Data, Key
 from offmap.families import MeanField, Posterior
 from offmap.inference import METHODS, PAPER_METHODS, PAPER_METHODS_LARGE, Fit, Method
+from offmap.inference.variational import Variational
 from offmap.inputs import UniformBox
 from offmap.model import Model
 from offmap.network import Network
@@ -187,3 +188,20 @@ def test_hmc_names_the_prediction_that_mixed_worst(small: tuple[Model, Data]) ->
         UserWarning, match=r"have not mixed: of 140 checked predictions the worst, at (checked|OOD).*R-hat"
     ):
         shrunk(METHODS["hmc"]).fit(jax.random.key(0), *small)
+
+
+@pytest.mark.parametrize(("n_rows", "weight"), [(300, 2 + 80 * 0.25), (1500, 2 + 80 * 0.25), (15_000, 2 + 8 * 0.25)])
+def test_the_prior_has_less_to_say_the_more_rows_there_are(n_rows: int, weight: float) -> None:
+    """Of the mean theta, 2 + 80 noise^2 times up to 1,500 rows; a batch has its share."""
+    method = METHODS["funn-hyvi"]
+    assert isinstance(method, Variational)
+    model, data = conjugate(correlation=0.0)[:2]
+    batch = Batch(X=data.X, y=data.y, weight=jnp.ones(len(data.y)))
+    q = method.family.initial(jax.random.key(1), model.network)
+    key = jax.random.key(2)
+    without = replace(method, prior_weight=0.0, prior_weight_by_noise=0.0)
+    values = [choice.elbo(key, q, model, batch, jnp.float32(n_rows)) for choice in (method, without)]
+    thetas = q.sample(jax.random.split(key)[0], method.n_likelihood_draws)
+    log_density = float(model.parameter_prior.log_density(jnp.mean(thetas, axis=0)))
+    expected = len(batch.y) / n_rows * weight * log_density
+    np.testing.assert_allclose(values[0] - values[1], expected, rtol=1e-3)

@@ -89,6 +89,13 @@ def test_cosine_rates_add_up(batch_size: int) -> None:
     np.testing.assert_allclose(minimum.trace["learning_rate"], expected, rtol=1e-5, atol=1e-8)
 
 
+@pytest.mark.parametrize(("n_rows", "n_steps"), [(50, 2000), (1500, 2000), (6000, 4000), (150_000, 20_000)])
+def test_steps_grow_with_the_square_root_of_the_rows(n_rows: int, n_steps: int) -> None:
+    training = Training(learning_rate=0.01, batch_size=500, schedule=Cosine(steps=2000, enough_for=1500))
+    n_epochs, batches = training.n_epochs(n_rows), training.batches_per_epoch(n_rows)
+    assert (n_epochs - 1) * batches < n_steps <= n_epochs * batches
+
+
 def plain_plateau(rule: Plateau, losses: list[float]) -> list[float]:
     """The factor after each epoch."""
     factors, factor, best, bad = [], 1.0, math.inf, 0

@@ -1,6 +1,7 @@
 """minimize(): the only gradient loop. Mini-batches, learning-rate schedules, progress, and a clear end on failure."""
 
 import functools
+import math
 import time
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
@@ -39,7 +40,7 @@ class Plateau:
     stop_rate: float = 1e-4
     max_epochs: int = 2000
 
-    def n_epochs(self, batches_per_epoch: int) -> int:
+    def n_epochs(self, n_rows: int, batches_per_epoch: int) -> int:
         """Epochs at the most."""
         return self.max_epochs
 
@@ -64,14 +65,19 @@ class Plateau:
 @storable
 @dataclass(frozen=True)
 class Cosine:
-    """A fixed number of gradient steps, the rate falling along half a cosine from the full rate to zero."""
+    """A fixed number of gradient steps, the rate falling along half a cosine from the full rate to zero.
+
+    `enough_for`: the most rows that `steps` are enough for. With more rows they grow with their square root.
+    """
 
     steps: int = 2000
+    enough_for: int | None = None
     stop_rate = 0.0
 
-    def n_epochs(self, batches_per_epoch: int) -> int:
-        """Whole epochs that hold at least `steps` batches."""
-        return -(-self.steps // batches_per_epoch)
+    def n_epochs(self, n_rows: int, batches_per_epoch: int) -> int:
+        """Whole epochs that hold at least so many batches."""
+        growth = 1.0 if self.enough_for is None else math.sqrt(max(1.0, n_rows / self.enough_for))
+        return math.ceil(self.steps * growth / batches_per_epoch)
 
     def within_epoch(self, pace: Pace, progress: Float[Array, ""]) -> Float[Array, ""]:
         """The factor after the share `progress` of all steps."""
@@ -90,7 +96,7 @@ class Constant:
     epochs: int = 2000
     stop_rate = 0.0
 
-    def n_epochs(self, batches_per_epoch: int) -> int:
+    def n_epochs(self, n_rows: int, batches_per_epoch: int) -> int:
         """`epochs`, however many batches each has."""
         return self.epochs
 
@@ -120,6 +126,10 @@ class Training:
     def batches_per_epoch(self, n_rows: int) -> int:
         """Every row is used once an epoch, so the last batch may be smaller."""
         return -(-n_rows // min(self.batch_size, n_rows))
+
+    def n_epochs(self, n_rows: int) -> int:
+        """How often every row is used, at the most."""
+        return self.schedule.n_epochs(n_rows, self.batches_per_epoch(n_rows))
 
 
 class Problem(Protocol):
@@ -254,7 +264,7 @@ def minimize(key: Key, problem: Problem, initial: Parameters, model: Model, data
     order of rows, optimiser state and schedule.
     """
     training = problem.training
-    n_epochs = training.schedule.n_epochs(training.batches_per_epoch(len(data.y)))
+    n_epochs = training.n_epochs(len(data.y))
     loop, done, chunk, going = _start(training, many, n_epochs, key, initial), 0, 1, True
     try:
         while going and done < n_epochs:

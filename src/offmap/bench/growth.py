@@ -67,15 +67,11 @@ def fit_seconds(method: Any, model: Model, data: Data) -> float:
     if isinstance(method, HMC):
         return _gradient_seconds(model, data) * method.chains * (method.warmup + method.draws) * LEAPFROGS
     training = method.training
-    batches = training.batches_per_epoch(len(data.y))
+    n_epochs, batches = training.n_epochs(len(data.y)), training.batches_per_epoch(len(data.y))
     steps = MANY_STEPS if model.network.n_parameters <= MANY_PARAMETERS else FEW_STEPS
-    epochs = min(math.ceil(steps / batches), training.schedule.n_epochs(batches))
+    epochs = min(math.ceil(steps / batches), n_epochs)
     short = replace(method, training=replace(training, schedule=Constant(epochs=epochs)))
-    return (
-        _seconds(lambda: short.fit(jax.random.key(0), model, data).posterior)
-        / epochs
-        * training.schedule.n_epochs(batches)
-    )
+    return _seconds(lambda: short.fit(jax.random.key(0), model, data).posterior) / epochs * n_epochs
 
 
 def _gradient_seconds(model: Model, data: Data) -> float:

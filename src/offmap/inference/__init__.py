@@ -6,7 +6,7 @@ from offmap.inference.dropout import MCDropout
 from offmap.inference.ensemble import Ensemble
 from offmap.inference.hmc import HMC
 from offmap.inference.method import Fit, Method
-from offmap.inference.variational import HypernetStart, MeanFieldStart, Variational
+from offmap.inference.variational import SMALL_TABLE, HypernetStart, MeanFieldStart, Variational
 from offmap.objectives import Comparison
 from offmap.optimize import Constant, Cosine, Plateau, Training
 
@@ -15,7 +15,7 @@ __all__ = ["METHODS", "PAPER_METHODS", "PAPER_METHODS_LARGE", "Fit", "Method"]
 _IN_PARAMETER_SPACE = Variational(
     family=HypernetStart(),
     space="parameter",
-    training=Training(learning_rate=0.01, batch_size=500, schedule=Cosine(steps=2000)),
+    training=Training(learning_rate=0.01, batch_size=500, schedule=Cosine(steps=2000, enough_for=SMALL_TABLE)),
     n_divergence_draws=250,
 )
 _IN_PREDICTOR_SPACE = replace(

@@ -22,6 +22,8 @@ from offmap.objectives import (
 from offmap.optimize import Training, minimize
 from offmap.prior import GaussianPrior
 
+SMALL_TABLE = 1500  # rows; larger ones need more steps and less of the prior
+
 
 @storable
 @dataclass(frozen=True)
@@ -55,15 +57,15 @@ class Variational:
     """Maximise the evidence lower bound over a family of distributions q of theta (eq. 7 and 8).
 
         elbo(batch) = sum_{batch} E_q ln p(y | x, theta) - |batch| / n * (KL(q, prior) - w ln p(E_q theta))
-        w = prior_weight + prior_weight_by_noise * noise_std^2
+        w = prior_weight + prior_weight_by_noise * noise_std^2 * min(1, SMALL_TABLE / n)
 
     `space` says where the divergence is measured: between parameters (eq. 3; the closed form for mean field), or
     between predictors at rows of nu (eq. 5), as `comparison` says. The two terms use separate draws of q.
 
     `w` is 0 in the paper. The divergence of predictors looks at nu alone, so it cannot see a mean predictor that bends
     to every training row; the prior's density of the mean theta can, and leaves the spread around it free. The noisier
-    the target, in units of its std, the more there is to bend to. A prior on predictors has no such density, so then
-    it plays no part.
+    the target, in units of its std, the more there is to bend to, and the more rows, the less. A prior on predictors
+    has no such density, so then it plays no part.
     """
 
     family: HypernetStart | MeanFieldStart
@@ -99,7 +101,8 @@ class Variational:
         else:
             divergence = predictor_divergence(divergence_key, model, q, self.n_divergence_draws, self.comparison)
         if (self.prior_weight or self.prior_weight_by_noise) and isinstance(model.prior, GaussianPrior):
-            weight = self.prior_weight + self.prior_weight_by_noise * model.noise_std**2
+            by_noise = self.prior_weight_by_noise * jnp.minimum(1.0, SMALL_TABLE / n_rows)
+            weight = self.prior_weight + by_noise * model.noise_std**2
             divergence -= weight * model.parameter_prior.log_density(jnp.mean(thetas, axis=0))
         return expected_log_likelihood(model, thetas, batch) - jnp.sum(batch.weight) / n_rows * divergence
 
