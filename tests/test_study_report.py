@@ -217,14 +217,17 @@ def test_a_target_is_met_up_to_its_limit(target: str, method: str, key: str, met
 
 def test_chains_that_did_not_mix_are_marked_and_missed() -> None:
     records = [
-        record("paper", "yacht", "hmc", 0, rhat=1.01, ess=1000.0),
-        record("paper", "yacht", "hmc", 1, rhat=1.0101, ess=2000.0),
-        record("default", "yacht", "hmc", 0, rhat=1.0, ess=999.0),
+        record("paper", "yacht", "hmc", 0, auc=0.9, rhat=1.01, ess=1000.0),
+        record("paper", "yacht", "hmc", 1, auc=0.9, rhat=1.0101, ess=2000.0),
+        record("default", "yacht", "hmc", 0, auc=0.9, rhat=1.0, ess=999.0),
     ]
     assert list(verdicts("chains", records).values()) == [True, False, False]
     table = hmc_diagnostics(Study.of(records))
     assert "| paper | yacht | 1.0100 / **1.0101** ✗ | 1000 / 2000 |" in table
     assert "| default | yacht | 1.0000 | **999** ✗ |" in table
+    for page in (beside_paper(Study.of(records), "auc"), of_protocol(Study.of(records), "default", "auc")):
+        assert " ✗" in next(line for line in page.splitlines() if line.startswith("| yacht |"))
+    assert "✗" not in beside_paper(Study.of(records[:1]), "auc")
 
 
 def default_records(best: float, neighbours: float, funn_error: float) -> list[Any]:

@@ -7,6 +7,7 @@ from offmap.study.summary import Study
 from offmap.study.tables import (
     NOT_APPLICABLE,
     NOT_RUN,
+    WRONG,
     alarm_power,
     beside_paper,
     false_alarms,
@@ -49,9 +50,10 @@ _SHIFTS = {
 }
 _HOW_TO_READ = f"""\
 Ours first, the paper's in brackets; mean ± std over seeds where there is more than one; the best of our row in bold.
-"{NOT_RUN}" was not run, "{NOT_APPLICABLE}" does not apply, "NA" is not in the paper. A letter marks a number that
-differs from the paper's beyond noise: by more than .01 (AUC), 20 nats (entropy), 10% (RMSE) or 0.1 nats (LPP), and by
-more than three stds over seeds, ours and the paper's together."""
+"{NOT_RUN}" was not run, "{NOT_APPLICABLE}" does not apply, "NA" is not in the paper; at a "{WRONG}" the chains of `hmc`
+have not mixed, so the number is not quite the posterior's. A letter marks a number that differs from the paper's
+beyond noise: by more than .01 (AUC), 20 nats (entropy), 10% (RMSE) or 0.1 nats (LPP), and by more than three stds over
+seeds, ours and the paper's together."""
 _DEFAULT = """\
 The noise in target units, found from the rows, and the same settings for every table. The baselines are scikit-learn's;
 those in input space know nothing of the target and predict nothing. The last column is the best of the paper's row."""

@@ -11,7 +11,7 @@ from offmap.study.paper import LARGER_IS_BETTER, PUBLISHED_DATASETS, PUBLISHED_M
 from offmap.study.record import RATES, Record
 from offmap.study.summary import OverSeeds, Study
 
-NOT_RUN, NOT_APPLICABLE = "\N{EN DASH}", "n/a"
+NOT_RUN, NOT_APPLICABLE, WRONG = "\N{EN DASH}", "n/a", "✗"
 RHAT_LIMIT, ESS_LIMIT = 1.01, 1000
 DECIMALS = {"auc": 4, "auc_test": 4, "auc_permuted": 4, "lpp": 2, "lpp_variance_only": 2, "error_ratio": 2, "aurc": 2}
 DECIMALS |= {"power": 4}
@@ -21,10 +21,11 @@ BETTER |= {"power": True}
 
 
 class Lookup(NamedTuple):
-    """Where a table's numbers come from: what a row and a method have, and whether they were run at all."""
+    """Where a table's numbers come from: a row's and a method's, if it was run, and if chains have not mixed."""
 
     number: Callable[[str, str], OverSeeds | None]
     was_run: Callable[[str, str], bool]
+    is_unmixed: Callable[[str, str], bool] = lambda name, method: False
 
 
 def grid(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -59,13 +60,20 @@ def row_texts(quantity: str, row: Mapping[str, OverSeeds | None]) -> dict[str, s
 
 def _cells(quantity: str, name: str, methods: Sequence[str], lookup: Lookup) -> list[str]:
     texts = row_texts(quantity, {method: lookup.number(name, method) for method in methods})
-    return [texts.get(method, NOT_APPLICABLE if lookup.was_run(name, method) else NOT_RUN) for method in methods]
+    return [_cell(texts.get(method), name, method, lookup) for method in methods]
+
+
+def _cell(text: str | None, name: str, method: str, lookup: Lookup) -> str:
+    if text is None:
+        return NOT_APPLICABLE if lookup.was_run(name, method) else NOT_RUN
+    return f"{text} {WRONG}" if lookup.is_unmixed(name, method) else text
 
 
 def _lookup(study: Study, quantity: str, protocol: str) -> Lookup:
     return Lookup(
         number=lambda dataset, method: study.over_seeds(quantity, protocol, dataset, method),
         was_run=lambda dataset, method: any(study.cells(protocol, dataset, method)),
+        is_unmixed=lambda dataset, method: any(map(_is_unmixed, study.cells(protocol, dataset, method))),
     )
 
 
@@ -174,5 +182,9 @@ def hmc_diagnostics(study: Study) -> str:
     return grid(["protocol", "dataset", "worst R-hat, by seed", "smallest ESS, by seed"], rows)
 
 
+def _is_unmixed(record: Record) -> bool:
+    return record["rhat"] is not None and (record["rhat"] > RHAT_LIMIT or record["ess"] < ESS_LIMIT)
+
+
 def _marked(text: str, wrong: bool) -> str:
-    return f"**{text}** ✗" if wrong else text
+    return f"**{text}** {WRONG}" if wrong else text
