@@ -183,7 +183,8 @@ INVESTIGATED: dict[tuple[str, str], str] = {
     ("chains", "paper wine seed 0"): (
         "Half an hour of one core, and 8,000 draws a chain, the most that `hmc` takes. Tried: trajectories of up to "
         "4,095 steps instead of 1,023, most of which turn back before; for the same number of gradients the chains mix "
-        "no better. Under the default's wider noise and narrower prior they mix in 97 seconds."
+        "no better. Four times the warm-up gives two to three times the effective draws, which is not enough either. "
+        "Under the default's wider noise and narrower prior they mix in 97 seconds of one core."
     ),
     ("entropy", "boston hmc"): (
         "Not explained. The chains agree with each other, the error agrees with the paper's, and the same code is "
@@ -217,7 +218,7 @@ INVESTIGATED: dict[tuple[str, str], str] = {
         "method warns of. The difference is within the scatter of seeds."
     ),
     ("default funn-hyvi", "navalC"): (
-        "In trials on rows held out from the training rows, 20,000 steps instead of the default's 5,352 have an error "
+        "In trials on rows held out from the training rows, 20,000 steps instead of the default's 5,368 have an error "
         "of 0.0002, but an AUC of .996, where the default has .9999: there is hardly any noise, and at some inputs far "
         "away all predictors agree in the end. A noise below the estimate has the same effect. `ensemble`, which "
         "trains for 1,000 epochs whatever the table, has 0.0001 and 1.0000."
