@@ -1,8 +1,10 @@
 """The command line: what it says, how it exits, and what it leaves behind."""
 
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -54,6 +56,15 @@ class InterruptedWhileDeleted:
         raise KeyboardInterrupt
 
 
+@pytest.fixture
+def heeds_ctrl_c() -> Iterator[None]:
+    """Shells have their background jobs ignore Ctrl-C, and so would tests that run in one."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeds_ctrl_c")
 def test_ctrl_c_is_not_lost_where_python_must_ignore_it(capsys: pytest.CaptureFixture[str]) -> None:
     def work() -> None:
         with in_the_users_words():
