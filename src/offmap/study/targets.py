@@ -179,7 +179,6 @@ INVESTIGATED: dict[tuple[str, str], str] = {
         "is 4.5 after 1,000 draws a chain, and no better than after 500. The trial had at most 8 doublings a "
         "trajectory, not 10."
     ),
-    ("cells", "paper protein hmc seed 0"): "Stopped unfinished after 54 minutes of one core.",
     ("chains", "paper wine seed 0"): (
         "Half an hour of one core, and 8,000 draws a chain, the most that `hmc` takes. Tried: trajectories of up to "
         "4,095 steps instead of 1,023, most of which turn back before; for the same number of gradients the chains mix "
