@@ -91,8 +91,9 @@ def test_every_change_to_the_papers_objective_earns_its_place(uci: Callable[[str
     for step, of_yacht, of_boston in zip(STEPS_TO_DEFAULT, *found.values(), strict=True):
         cells = [f"{of.auc:.4f} / {of.rmse:.2f}" for of in (of_yacht, of_boston)]
         print(f"\n| {step} | {cells[0]} | {cells[1]} |", end="")
-    assert found["yacht"][-1].auc > found["yacht"][0].auc
-    assert found["boston"][-1].rmse < found["boston"][1].rmse < found["boston"][0].rmse
+    # Equal inputs are there to separate, the prior to keep the error low.
+    assert min(of.auc for of in found["yacht"][1:]) > found["yacht"][0].auc
+    assert max(of.rmse for of in found["boston"][2:]) < min(of.rmse for of in found["boston"][:2])
 
 
 @pytest.mark.slow
