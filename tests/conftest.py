@@ -1,7 +1,8 @@
 """Strictness for every test: no silent change of dtype or rank. And the UCI tables, where they are."""
 
 import os
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import jax
@@ -36,3 +37,11 @@ def uci() -> Callable[[str], Split]:
         return Split(table.X, *train_test_split(table.X, table.y, test_size=0.1, random_state=42))
 
     return read
+
+
+@pytest.fixture
+def heeds_ctrl_c() -> Iterator[None]:
+    """Shells have their background jobs ignore Ctrl-C, and so would tests that run in one."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

@@ -1,10 +1,8 @@
 """The command line: what it says, how it exits, and what it leaves behind."""
 
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -54,14 +52,6 @@ class InterruptedWhileDeleted:
 
     def __del__(self) -> None:
         raise KeyboardInterrupt
-
-
-@pytest.fixture
-def heeds_ctrl_c() -> Iterator[None]:
-    """Shells have their background jobs ignore Ctrl-C, and so would tests that run in one."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.usefixtures("heeds_ctrl_c")

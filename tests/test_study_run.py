@@ -16,7 +16,7 @@ from offmap.cli import app
 from offmap.inference import METHODS
 from offmap.study.baselines import BASELINES
 from offmap.study.record import COSTS, KEYS, Cell
-from offmap.study.run import Machine, chosen_cells, run_study
+from offmap.study.run import Machine, chosen_cells, ctrl_c_waits, run_study
 from offmap.study.runs import FILE, add_record, read_runs
 
 run = CliRunner().invoke
@@ -166,3 +166,19 @@ def test_processors_are_shared_evenly_and_never_invented() -> None:
 def test_the_file_is_json_lines(undisturbed: Path) -> None:
     for line in (undisturbed / FILE).read_text().splitlines():
         assert json.loads(line)["protocol"] == "quick"
+
+
+@pytest.mark.usefixtures("heeds_ctrl_c")
+def test_ctrl_c_while_a_process_starts_waits_until_it_has() -> None:
+    """Whichever thread the system hands the signal to."""
+    done = []
+
+    def start() -> None:
+        with ctrl_c_waits():
+            signal.raise_signal(signal.SIGINT)
+            done.append("started")
+
+    with pytest.raises(KeyboardInterrupt):
+        start()
+    assert done == ["started"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -6,9 +6,10 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -155,13 +156,30 @@ def _start(cell: Cell, data_dir: Path | None, processors: set[int] | None) -> tu
     # Ctrl-C in a terminal reaches the children, too. They inherit what is blocked: the parent alone answers, and ends
     # them. The tracker must run before, since starting it unblocks.
     resource_tracker.ensure_running()
-    blocked_before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        process.start()
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, blocked_before)
+    with ctrl_c_waits():
+        blocked_before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked_before)
     send.close()  # the process has its own end: when it dies, reading ends
     return answer, process
+
+
+@contextlib.contextmanager
+def ctrl_c_waits() -> Iterator[None]:
+    """A process that is half started complains. Blocking is not enough: another thread may take the signal."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came and callable(before):
+        before(signal.SIGINT, None)
 
 
 def _received(answer: Connection, process: BaseProcess) -> Record:
