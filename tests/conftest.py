@@ -1,4 +1,4 @@
-"""Strictness for every test: no silent change of dtype or rank. And the UCI tables, where they are."""
+"""Strictness for every test: no silent change of dtype or rank. The UCI tables, where they are, and Ctrl-C."""
 
 import os
 import signal

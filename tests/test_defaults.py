@@ -10,6 +10,7 @@ import pytest
 from sklearn.model_selection import train_test_split
 
 from offmap.inference import METHODS, Method
+from offmap.inference.variational import Variational
 from offmap.metrics import auc, rmse
 from offmap.objectives import Comparison
 from offmap.optimize import Cosine
@@ -35,9 +36,9 @@ STEPS_TO_DEFAULT = {
     "equal inputs, prior weight 2 + 80 noise^2 (default)": DEFAULT,
 }
 
-TRAINING = DEFAULT.training  # type: ignore[attr-defined]
+assert isinstance(DEFAULT, Variational)
 ON_LARGE_TABLES = {
-    "2,000 steps": replace(DEFAULT, training=replace(TRAINING, schedule=Cosine(steps=2000))),
+    "2,000 steps": replace(DEFAULT, training=replace(DEFAULT.training, schedule=Cosine(steps=2000))),
     "steps that grow with the rows (default)": DEFAULT,
 }
 

@@ -56,7 +56,7 @@ SHORT = Training(learning_rate=0.02, batch_size=100, schedule=Cosine(steps=1500)
 # With as many inputs as parameters, theta and its values at the inputs determine each other, and the divergence of
 # predictors is that of parameters. (With more, the values fill a subspace, and eq. 5 counts dimensions it has not.)
 AS_MANY = Comparison(n_inputs=3)
-NO_WEIGHT = {"prior_weight": 0.0, "prior_weight_by_noise": 0.0}
+NO_WEIGHT: dict[str, Any] = {"prior_weight": 0.0, "prior_weight_by_noise": 0.0}
 RECOVER: dict[str, dict[str, Any]] = {
     "mfvi": {"training": SHORT},
     "funn-mfvi": {"training": SHORT, "comparison": AS_MANY, **NO_WEIGHT, "n_divergence_draws": 400},
@@ -199,8 +199,8 @@ def test_the_prior_has_less_to_say_the_more_rows_there_are(n_rows: int, weight: 
     batch = Batch(X=data.X, y=data.y, weight=jnp.ones(len(data.y)))
     q = method.family.initial(jax.random.key(1), model.network)
     key = jax.random.key(2)
-    without = replace(method, prior_weight=0.0, prior_weight_by_noise=0.0)
-    values = [choice.elbo(key, q, model, batch, jnp.float32(n_rows)) for choice in (method, without)]
+    choices = (method, replace(method, **NO_WEIGHT))
+    values = [choice.elbo(key, q, model, batch, jnp.float32(n_rows)) for choice in choices]
     thetas = q.sample(jax.random.split(key)[0], method.n_likelihood_draws)
     log_density = float(model.parameter_prior.log_density(jnp.mean(thetas, axis=0)))
     expected = len(batch.y) / n_rows * weight * log_density

@@ -73,7 +73,7 @@ def _lookup(study: Study, quantity: str, protocol: str) -> Lookup:
     return Lookup(
         number=lambda dataset, method: study.over_seeds(quantity, protocol, dataset, method),
         was_run=lambda dataset, method: any(study.cells(protocol, dataset, method)),
-        is_unmixed=lambda dataset, method: any(map(_is_unmixed, study.cells(protocol, dataset, method))),
+        is_unmixed=lambda dataset, method: any(map(is_unmixed, study.cells(protocol, dataset, method))),
     )
 
 
@@ -182,7 +182,8 @@ def hmc_diagnostics(study: Study) -> str:
     return grid(["protocol", "dataset", "worst R-hat, by seed", "smallest ESS, by seed"], rows)
 
 
-def _is_unmixed(record: Record) -> bool:
+def is_unmixed(record: Record) -> bool:
+    """Whether chains were run, and are beyond a limit."""
     return record["rhat"] is not None and (record["rhat"] > RHAT_LIMIT or record["ess"] < ESS_LIMIT)
 
 

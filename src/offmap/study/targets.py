@@ -7,7 +7,7 @@ from offmap.study.baselines import BASELINES
 from offmap.study.paper import PUBLISHED_DATASETS, best_published, published
 from offmap.study.protocol import SMALL
 from offmap.study.summary import EXPECTED, OverSeeds, Study
-from offmap.study.tables import ESS_LIMIT, RHAT_LIMIT
+from offmap.study.tables import is_unmixed
 
 JUDGED = ("hmc", "ensemble", "nn-hyvi", "funn-hyvi")
 AUC_SLACK, ENTROPY_SLACK, ERROR_SLACK = 0.01, 20.0, 1.1
@@ -63,8 +63,7 @@ def _of_chains(study: Study) -> Iterator[Verdict]:
             if record["rhat"] is None:
                 yield Verdict(name, False, "not measured")
             else:
-                met = record["rhat"] <= RHAT_LIMIT and record["ess"] >= ESS_LIMIT
-                yield Verdict(name, met, f"R-hat {record['rhat']:.4f}, ESS {record['ess']:.0f}")
+                yield Verdict(name, not is_unmixed(record), f"R-hat {record['rhat']:.4f}, ESS {record['ess']:.0f}")
 
 
 def _of_default_auc(study: Study) -> Iterator[Verdict]:
