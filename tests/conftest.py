@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import jax
@@ -37,6 +38,15 @@ def uci() -> Callable[[str], Split]:
         return Split(table.X, *train_test_split(table.X, table.y, test_size=0.1, random_state=42))
 
     return read
+
+
+@pytest.fixture
+def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An empty cache, no data folder, no proxy between us and the loopback."""
+    monkeypatch.setenv("OFFMAP_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("OFFMAP_DATA", raising=False)
+    monkeypatch.setenv("no_proxy", "*")
+    return tmp_path / "cache"
 
 
 @pytest.fixture
