@@ -169,6 +169,13 @@ def test_a_row_is_answered_alike_whatever_the_chunk(
     assert_close(model.predict(X[:40], return_std=True)[1], std[:40])
 
 
+@pytest.mark.parametrize(("n_rows", "units"), [(1500, 50), (1501, 100)])
+def test_large_tables_have_a_wider_network_unless_told_otherwise(n_rows: int, units: int) -> None:
+    X, y = simulated(n_rows)
+    assert quick(hidden=None).fit(X, y).network_.hidden == (units,)
+    assert quick(hidden=(7, 3)).fit(X, y).network_.hidden == (7, 3)
+
+
 def test_number_of_draws(table: Table) -> None:
     ensemble, mfvi = (quick(name).fit(table.X, table.y) for name in QUICK)
     assert mfvi.predict_draws(table.X_new, n_draws=7).shape == (7, len(table.X_new))

@@ -44,7 +44,7 @@ def test_the_estimate_is_within_a_factor_of_two_of_what_the_compiler_sets_aside(
         network=network, prior=GaussianPrior(), noise_std=jnp.float32(0.3), inputs=UniformBox(X[0] - 1, X[0] + 1)
     )
     family = method.family.initial(jax.random.key(0), network)
-    loop = optimize._start(method.training, False, 2, jax.random.key(0), family)
+    loop = optimize._start(method.training, False, len(X), jax.random.key(0), family)
     program = optimize._run.lower(method, False, model, Data(X=X, y=X[:, 0]), loop, jnp.int32(2)).compile()
     sizes: Any = program.memory_analysis()
     held = sizes.temp_size_in_bytes + sizes.argument_size_in_bytes + sizes.output_size_in_bytes

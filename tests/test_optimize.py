@@ -89,11 +89,23 @@ def test_cosine_rates_add_up(batch_size: int) -> None:
     np.testing.assert_allclose(minimum.trace["learning_rate"], expected, rtol=1e-5, atol=1e-8)
 
 
-@pytest.mark.parametrize(("n_rows", "n_steps"), [(50, 2000), (1500, 2000), (6000, 4000), (150_000, 20_000)])
-def test_steps_grow_with_the_square_root_of_the_rows(n_rows: int, n_steps: int) -> None:
+@pytest.mark.parametrize(
+    ("n_rows", "n_steps"), [(50, 2000), (1500, 2000), (6000, 8000), (30_000, 40_000), (10**6, 40_000)]
+)
+def test_steps_grow_with_the_rows_up_to_a_limit(n_rows: int, n_steps: int) -> None:
     training = Training(learning_rate=0.01, batch_size=500, schedule=Cosine(steps=2000, enough_for=1500))
     n_epochs, batches = training.n_epochs(n_rows), training.batches_per_epoch(n_rows)
     assert (n_epochs - 1) * batches < n_steps <= n_epochs * batches
+
+
+def test_more_steps_are_smaller_ones() -> None:
+    """Twice the rows: twice the steps, along half a cosine from the full rate over the fourth root of two."""
+    training = Training(learning_rate=0.01, batch_size=30, schedule=Cosine(steps=20, enough_for=15))
+    minimum = minimize(KEY, Minimise(training, slope), jnp.zeros(1), MODEL, DATA)
+    full_rate = 0.01 / 2**0.25
+    np.testing.assert_allclose(-minimum.parameters, [full_rate * (40 + 1) / 2], rtol=1e-5)
+    np.testing.assert_allclose(minimum.trace["learning_rate"][0], full_rate, rtol=1e-5)
+    assert training.schedule.first_factor(15) == training.schedule.first_factor(7) == 1.0
 
 
 def plain_plateau(rule: Plateau, losses: list[float]) -> list[float]:

@@ -44,6 +44,10 @@ class Plateau:
         """Epochs at the most."""
         return self.max_epochs
 
+    def first_factor(self, n_rows: int) -> float:
+        """The full rate."""
+        return 1.0
+
     def within_epoch(self, pace: Pace, progress: Float[Array, ""]) -> Float[Array, ""]:
         """The factor of one step: constant through the epoch."""
         return pace.factor
@@ -67,21 +71,30 @@ class Plateau:
 class Cosine:
     """A fixed number of gradient steps, the rate falling along half a cosine from the full rate to zero.
 
-    `enough_for`: the most rows that `steps` are enough for. With more rows they grow with their square root.
+    `enough_for`: the most rows that `steps` are enough for. With more rows they grow in proportion, up to `most_steps`,
+    and the full rate falls with their fourth root: there is time for smaller steps, which end lower.
     """
 
     steps: int = 2000
     enough_for: int | None = None
+    most_steps: int = 40_000
     stop_rate = 0.0
 
     def n_epochs(self, n_rows: int, batches_per_epoch: int) -> int:
         """Whole epochs that hold at least so many batches."""
-        growth = 1.0 if self.enough_for is None else math.sqrt(max(1.0, n_rows / self.enough_for))
-        return math.ceil(self.steps * growth / batches_per_epoch)
+        return math.ceil(self._steps(n_rows) / batches_per_epoch)
+
+    def first_factor(self, n_rows: int) -> float:
+        """The factor on the rate that makes it the full one."""
+        return float((self.steps / self._steps(n_rows)) ** 0.25)
+
+    def _steps(self, n_rows: int) -> float:
+        wanted = self.steps if self.enough_for is None else self.steps * n_rows / self.enough_for
+        return max(self.steps, min(wanted, self.most_steps))
 
     def within_epoch(self, pace: Pace, progress: Float[Array, ""]) -> Float[Array, ""]:
         """The factor after the share `progress` of all steps."""
-        return 0.5 * (1 + jnp.cos(jnp.pi * progress))
+        return pace.factor * (0.5 * (1 + jnp.cos(jnp.pi * progress)))
 
     def after_epoch(self, pace: Pace, loss: Float[Array, ""]) -> Pace:
         """Nothing to decide."""
@@ -99,6 +112,10 @@ class Constant:
     def n_epochs(self, n_rows: int, batches_per_epoch: int) -> int:
         """`epochs`, however many batches each has."""
         return self.epochs
+
+    def first_factor(self, n_rows: int) -> float:
+        """The full rate."""
+        return 1.0
 
     def within_epoch(self, pace: Pace, progress: Float[Array, ""]) -> Float[Array, ""]:
         """The full rate."""
@@ -240,12 +257,13 @@ def _run(
     return loop, _going(training, loop.state)
 
 
-@functools.partial(jax.jit, static_argnames=("training", "many", "n_epochs"))
-def _start(training: Training, many: bool, n_epochs: int, key: Key, initial: Parameters) -> Loop:
+@functools.partial(jax.jit, static_argnames=("training", "many", "n_rows"))
+def _start(training: Training, many: bool, n_rows: int, key: Key, initial: Parameters) -> Loop:
     """The loop before its first epoch."""
+    factor = training.schedule.first_factor(n_rows)
 
     def one(key: Key, parameters: Parameters) -> State:
-        pace = Pace(factor=jnp.ones(()), best_loss=jnp.full((), jnp.inf), bad_epochs=jnp.zeros((), jnp.int32))
+        pace = Pace(factor=jnp.full((), factor), best_loss=jnp.full((), jnp.inf), bad_epochs=jnp.zeros((), jnp.int32))
         optimizer = training.direction().init(parameters)
         return State(key=key, parameters=parameters, optimizer=optimizer, pace=pace, loss=jnp.zeros(()))
 
@@ -253,7 +271,7 @@ def _start(training: Training, many: bool, n_epochs: int, key: Key, initial: Par
         state = jax.vmap(one)(jax.random.split(key, len(jax.tree.leaves(initial)[0])), initial)
     else:
         state = one(key, initial)
-    curve = jnp.zeros((n_epochs, *state.loss.shape))
+    curve = jnp.zeros((training.n_epochs(n_rows), *state.loss.shape))
     return Loop(state=state, epoch=jnp.zeros((), jnp.int32), losses=curve, rates=curve)
 
 
@@ -264,8 +282,8 @@ def minimize(key: Key, problem: Problem, initial: Parameters, model: Model, data
     order of rows, optimiser state and schedule.
     """
     training = problem.training
-    n_epochs = training.n_epochs(len(data.y))
-    loop, done, chunk, going = _start(training, many, n_epochs, key, initial), 0, 1, True
+    n_rows, n_epochs = len(data.y), training.n_epochs(len(data.y))
+    loop, done, chunk, going = _start(training, many, n_rows, key, initial), 0, 1, True
     try:
         while going and done < n_epochs:
             started = time.perf_counter()

@@ -27,7 +27,7 @@ from offmap.checks import (
 from offmap.console import progress_bar
 from offmap.estimator import TableEstimator
 from offmap.families import Posterior
-from offmap.inference import METHODS, Method
+from offmap.inference import METHODS, SMALL_TABLE, Method
 from offmap.inputs import GivenRows, InputDistribution, PermutedColumns, UniformBox
 from offmap.memory import FLOAT_BYTES, free_bytes
 from offmap.model import Model
@@ -50,7 +50,8 @@ class DiverseRegressor(RegressorMixin, TableEstimator):
 
     method: a key of `METHODS`, or a value such as `dataclasses.replace(METHODS["hmc"], chains=8)`.
     noise_std: the target's noise in its own unit, or "auto": estimated from residuals of held-out rows.
-    hidden, activation: the network's hidden layers, and "relu" or "tanh" between them.
+    hidden, activation: the widths of the network's hidden layers, and "relu" or "tanh" between them. Without widths
+        there is one layer, as in the paper, of 50 units for tables of up to 1,500 rows and of 100 for larger ones.
     prior: None for theta ~ N(0, 0.4^2 I), a `GaussianPrior`, or a `GaussianProcessPrior` (the FuNN methods only).
     ood_inputs: where predictors should differ: the "box" of the training rows, a number for the box widened by it,
         "permuted" columns of theirs, or rows of your own.
@@ -63,7 +64,7 @@ class DiverseRegressor(RegressorMixin, TableEstimator):
         method: str | Method = "funn-hyvi",
         *,
         noise_std: float | Literal["auto"] = "auto",
-        hidden: tuple[int, ...] = (50,),
+        hidden: tuple[int, ...] | None = None,
         activation: Literal["relu", "tanh"] = "relu",
         prior: Prior | None = None,
         ood_inputs: Literal["box", "permuted"] | float | ArrayLike = "box",
@@ -87,20 +88,26 @@ class DiverseRegressor(RegressorMixin, TableEstimator):
         method: Any = chosen_by_name(self.method, METHODS, "method") if named else self.method
         with self._all_or_nothing(), progress_bar(self.verbose):
             rows = self._validated(X, y)
-            network = Network(n_inputs=rows[0].shape[1], hidden=tuple(self.hidden))
+            network = self._network(rows[0])
             with _memory_errors_in_words(network):
                 _refuse_too_large(method, network)
-                self._fit(method, *rows)
+                self._fit(method, network, *rows)
         return self
 
-    def _fit(self, method: Method, X: np.ndarray, y: np.ndarray) -> None:
+    def _network(self, X: np.ndarray) -> Network:
+        """What learns the rows `X`."""
+        by_rows = (50,) if len(X) <= SMALL_TABLE else (100,)
+        hidden = by_rows if self.hidden is None else tuple(self.hidden)
+        return Network(n_inputs=X.shape[1], hidden=hidden, activation=self.activation)
+
+    def _fit(self, method: Method, network: Network, X: np.ndarray, y: np.ndarray) -> None:
         keep_compiled_programs()
         x_scale, y_scale = Scale.of(X), Scale.of(y)
         data = Data(X=jnp.asarray(x_scale.standardise(X)), y=jnp.asarray(y_scale.standardise(y)))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         noise_key, fit_key = jax.random.split(jax.random.key(seed))
         model = Model(
-            network=Network(n_inputs=X.shape[1], hidden=tuple(self.hidden), activation=self.activation),
+            network=network,
             prior=DEFAULT_PRIOR if self.prior is None else self.prior,
             noise_std=jnp.ones(()),
             inputs=self._ood_inputs(x_scale, data),
@@ -110,10 +117,10 @@ class DiverseRegressor(RegressorMixin, TableEstimator):
         else:
             noise_std = float(self.noise_std / y_scale.std)
         model = Model(
-            network=model.network, prior=model.prior, noise_std=jnp.asarray(noise_std, jnp.float32), inputs=model.inputs
+            network=network, prior=model.prior, noise_std=jnp.asarray(noise_std, jnp.float32), inputs=model.inputs
         )
         fit = method.fit(fit_key, model, data)
-        self.method_, self.network_, self.posterior_, self.inputs_ = method, model.network, fit.posterior, model.inputs
+        self.method_, self.network_, self.posterior_, self.inputs_ = method, network, fit.posterior, model.inputs
         self.x_scale_, self.y_scale_, self.noise_std_ = x_scale, y_scale, noise_std * float(y_scale.std)
         self.trace_ = {name: np.asarray(values) for name, values in fit.trace.items()}
         self.draw_seed_ = seed
@@ -123,7 +130,8 @@ class DiverseRegressor(RegressorMixin, TableEstimator):
         noise, prior = self.noise_std, self.prior
         if not (noise == "auto" if isinstance(noise, str) else is_number(noise) and 0 < noise < math.inf):
             raise ValueError(f"noise_std is {noise!r}, but it must be 'auto' or a positive number.")
-        if not (isinstance(self.hidden, tuple | list) and all(map(is_whole_number, self.hidden))):
+        listed = isinstance(self.hidden, tuple | list) and all(map(is_whole_number, self.hidden))
+        if not (listed or self.hidden is None):
             raise ValueError(f"hidden is {self.hidden!r}, but it must list the widths of the layers, such as (50,).")
         if prior is not None and not hasattr(prior, "sample_predictors"):
             raise ValueError(f"prior is {prior!r}, but it must be None, a GaussianPrior or a GaussianProcessPrior.")

@@ -109,7 +109,7 @@ def _settings(cell: Cell, setup: Setup) -> Record:
         "method": _fields(setup.methods[cell.method]),
         "noise_in_target_stds": setup.noise,
         "noise_std": setup.noise_std,
-        "hidden": setup.hidden,
+        "hidden": setup.hidden or "by the table's size",
         "activation": setup.activation,
         "nu": setup.box or "box of the training rows",
         "n_draws": DiverseRegressor().n_draws,

@@ -43,14 +43,14 @@ class Setup:
     """How one dataset is fitted under a protocol.
 
     `noise` is the likelihood's std in units of the standardised target, unless `noise_std` gives it in target units;
-    None for both: estimated. `box` is nu where it is not the box of the training rows, `n_inputs` how many of its rows
-    a predictor's entropy is measured at.
+    None for both: estimated. `hidden` is None where the table's size decides. `box` is nu where it is not the box of
+    the training rows, `n_inputs` how many of its rows a predictor's entropy is measured at.
     """
 
     methods: Mapping[str, Method]
     noise: float | None = None
     noise_std: float | None = None
-    hidden: tuple[int, ...] = (50,)
+    hidden: tuple[int, ...] | None = None
     activation: Literal["relu", "tanh"] = "relu"
     prior_std: float = DEFAULT_PRIOR.std
     prior_stds: Mapping[str, float] = field(default_factory=dict)
@@ -105,6 +105,7 @@ def _paper() -> dict[str, Setup]:
     wave = Setup(
         methods=wave_methods,
         noise_std=WAVE_NOISE_STD,
+        hidden=(50,),
         activation="tanh",
         prior_std=GaussianPrior().std,
         prior_stds=PAPER_PRIOR_STD,

@@ -67,8 +67,7 @@ def _what_is_missing(study: Study) -> str:
         if methods:
             has_any = any(cell.dataset == dataset for cell in set(EXPECTED) - set(missing))
             lines.append(f"* {dataset}: {', '.join(methods) if has_any else 'all'}")
-    known = [f"{cell}: {why}" for cell in missing if (why := INVESTIGATED.get(("cells", str(cell))))]
-    return "\n\n".join([f"{whole} Missing, with their seeds:", "\n".join(lines), *known])
+    return "\n\n".join([f"{whole} Missing, with their seeds:", "\n".join(lines)])
 
 
 def _seeds(missing: Sequence[Cell], dataset: str, method: str) -> str:
