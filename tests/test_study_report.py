@@ -4,7 +4,6 @@ import json
 import math
 import random
 import re
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from offmap.study.pages import tables_page
 from offmap.study.paper import PUBLISHED_DATASETS, PUBLISHED_METHODS, Published, best_published, published
 from offmap.study.protocol import SMALL
 from offmap.study.readme import readme_page
-from offmap.study.record import FALSE_POSITIVE_RATES, KEYS, Cell, as_line
+from offmap.study.record import FALSE_POSITIVE_RATES, Cell, as_line
 from offmap.study.report import picture_names, write_report
 from offmap.study.run import chosen_cells
 from offmap.study.runs import FILE, read_runs
@@ -30,34 +29,14 @@ from offmap.study.tables import (
     alarm_power,
     beside_paper,
     false_alarms,
-    hmc_diagnostics,
     of_protocol,
     row_texts,
     under_shifts,
 )
-from offmap.study.targets import TARGETS
+from tests.study_records import alarm_records, as_published, changed, default_records, record
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 run = CliRunner().invoke
-
-
-def record(protocol: str, dataset: str, method: str, seed: int = 0, **more: Any) -> Any:
-    cell = Cell(protocol, dataset, method, seed)
-    return dict.fromkeys(KEYS) | cell._asdict() | {"seconds": 36.0, "cores": 1, "command": cell.command(1)} | more
-
-
-def as_published() -> list[Any]:
-    """Every cell of the paper's protocol with the very numbers of the paper, and chains that mixed."""
-    found = []
-    for cell in EXPECTED:
-        numbers = {key: published(key, cell.dataset, cell.method) for key in ("auc", "rmse", "lpp")}
-        numbers |= {
-            key: published(key, cell.dataset, cell.method) for key in ("entropy_parameter", "entropy_predictor")
-        }
-        values = {key: number.value if number else None for key, number in numbers.items()}
-        mixed = {"rhat": 1.002, "ess": 2000.0} if cell.method == "hmc" else {}
-        found.append(record(*cell) | values | mixed)
-    return found
 
 
 def line_of(table: str, name: str) -> list[str]:
@@ -177,82 +156,6 @@ def test_a_whole_study_has_three_seeds_of_small_tables_and_one_of_large_ones() -
     assert "* protein: all\n" in readme_page(none_of_it, [])
 
 
-def verdicts(target: str, records: Iterable[Any]) -> dict[str, bool | None]:
-    return {verdict.cell: verdict.met for verdict in TARGETS[target].verdicts(Study.of(records))}
-
-
-def changed(records: list[Any], dataset: str, method: str, **to: Any) -> list[Any]:
-    return [one | to if (one["dataset"], one["method"]) == (dataset, method) else one for one in records]
-
-
-def test_the_papers_own_numbers_meet_every_target_of_its_protocol() -> None:
-    study = Study.of(as_published())
-    for name in ("cells", "auc", "entropy", "rmse", "chains"):
-        found = [verdict.met for verdict in TARGETS[name].verdicts(study)]
-        assert found == [True] * {"cells": 126, "auc": 29, "entropy": 10, "rmse": 29, "chains": 18}[name]
-    assert "## Misses" not in readme_page(study, [])
-    assert all("<sup>" not in beside_paper(study, quantity) for quantity in ("auc", "rmse", "lpp", "entropy_predictor"))
-
-
-@pytest.mark.parametrize(
-    ("target", "method", "key", "met", "missed"),
-    [
-        ("auc", "hmc", "auc", 0.9790, 0.9788),
-        ("auc", "funn-hyvi", "auc", 1.0, 0.97),
-        ("entropy", "hmc", "entropy_predictor", -224.1, -223.9),
-        ("entropy", "nn-hyvi", "entropy_predictor", -686.9, -687.1),
-        ("rmse", "ensemble", "rmse", 0.945, 0.947),
-        ("rmse", "ensemble", "rmse", 0.1, 9.0),
-    ],
-)
-def test_a_target_is_met_up_to_its_limit(target: str, method: str, key: str, met: float, missed: float) -> None:
-    records = as_published()
-    assert verdicts(target, changed(records, "yacht", method, **{key: met}))[f"yacht {method}"] is True
-    off = changed(records, "yacht", method, **{key: missed})
-    assert [cell for cell, good in verdicts(target, off).items() if not good] == [f"yacht {method}"]
-    assert f"* yacht {method}: " in readme_page(Study.of(off), []).split("## Misses")[1]
-    without = [one for one in records if (one["dataset"], one["method"]) != ("yacht", method)]
-    assert verdicts(target, without)[f"yacht {method}"] is None
-
-
-def test_chains_that_did_not_mix_are_marked_and_missed() -> None:
-    records = [
-        record("paper", "yacht", "hmc", 0, auc=0.9, rhat=1.01, ess=1000.0),
-        record("paper", "yacht", "hmc", 1, auc=0.9, rhat=1.0101, ess=2000.0),
-        record("default", "yacht", "hmc", 0, auc=0.9, rhat=1.0, ess=999.0),
-    ]
-    assert list(verdicts("chains", records).values()) == [True, False, False]
-    table = hmc_diagnostics(Study.of(records))
-    assert "| paper | yacht | 1.0100 / **1.0101** ✗ | 1000 / 2000 |" in table
-    assert "| default | yacht | 1.0000 | **999** ✗ |" in table
-    for page in (beside_paper(Study.of(records), "auc"), of_protocol(Study.of(records), "default", "auc")):
-        assert " ✗" in next(line for line in page.splitlines() if line.startswith("| yacht |"))
-    assert "✗" not in beside_paper(Study.of(records[:1]), "auc")
-
-
-def default_records(best: float, neighbours: float, funn_error: float) -> list[Any]:
-    return [
-        record("default", "yacht", "hmc", auc=best, rmse=0.62),
-        record("default", "yacht", "funn-hyvi", auc=0.9826, rmse=funn_error),
-        record("default", "yacht", "knn-distance", auc=neighbours),
-        record("default", "yacht", "gaussian-process", auc=1.0, rmse=0.6),
-    ]
-
-
-def test_the_default_protocol_must_beat_the_paper_and_the_neighbours() -> None:
-    assert verdicts("default auc", default_records(0.99996, 1.0, 1.0))["yacht"] is True
-    assert verdicts("default auc", default_records(0.9957, 0.98, 1.0))["yacht"] is False
-    assert verdicts("default auc", default_records(0.9970, 0.998, 1.0))["yacht"] is False
-    assert verdicts("default auc", default_records(0.9970, 0.998, 1.0))["boston"] is None
-    assert (
-        verdicts("default funn-hyvi", default_records(1.0, 1.0, 1.074))["yacht"] is True
-    )  # prints as the paper's 1.07
-    assert verdicts("default funn-hyvi", default_records(1.0, 1.0, 1.076))["yacht"] is False
-    assert verdicts("default rmse", default_records(1.0, 1.0, 1.0))["yacht"] is True  # 0.62 against bde's 0.569
-    slower = changed(default_records(1.0, 1.0, 1.0), "yacht", "hmc", rmse=0.63)
-    assert verdicts("default rmse", slower)["yacht"] is False
-
-
 def test_baselines_stand_beside_our_methods_and_the_best_of_the_paper() -> None:
     study = Study.of(default_records(0.99, 0.98, 1.2))
     table = of_protocol(study, "default", "auc")
@@ -278,17 +181,6 @@ def test_shifts_have_a_row_a_rule_and_the_area_lies_between_the_best_order_and_c
     assert line_of(under_shifts(study, "error_ratio"), "yacht: outer half") == ["3.00"]  # nothing is best here
 
 
-def alarm_records(*false_alarms: float) -> list[Any]:
-    """One split for each share of false alarms at 5%; the neighbours flag all of nu and no ordinary row."""
-    found = []
-    for seed, share in enumerate(false_alarms):
-        one = {"false_alarms": [0.0, share, 0.1], "power": [0.2, 0.4 + share, 0.8], "auc": 0.97}
-        none = {"false_alarms": [0.0, 0.0, 0.0], "power": [1.0, 1.0, 1.0], "auc": 0.96}
-        found.append(record("alarms", "yacht", "funn-hyvi", seed, alarms={"both": one, "novelty": none}))
-        found.append(record("alarms", "yacht", "knn-distance", seed, alarms={"score": none}))
-    return found
-
-
 def test_false_alarms_are_crossed_only_beyond_three_standard_errors() -> None:
     table = false_alarms(Study.of(alarm_records(0.05, 0.07)))
     assert "| yacht | funn-hyvi: both | 2 | 0.0000 ± 0.0000 | 0.0600 ± 0.0100 | 0.1000 ± 0.0000 |" in table
@@ -301,17 +193,6 @@ def test_power_is_that_at_five_percent_and_each_kind_of_evidence_has_a_column() 
     all_of_nu = "**1.0000** ± 0.0000"
     assert line_of(alarm_power(study, "power"), "yacht") == ["0.4500 ± 0.0000", all_of_nu, all_of_nu]
     assert line_of(alarm_power(study, "auc"), "yacht")[0] == "**0.9700** ± 0.0000"
-
-
-def test_both_kinds_of_evidence_together_may_do_what_disagreement_alone_does_not() -> None:
-    alone = default_records(0.95, 0.98, 1.0)
-    assert verdicts("default auc", alone)["yacht"] is False
-    far = [
-        one | {"alarms": {kind: both | {"auc": 0.999} for kind, both in one["alarms"].items()}}
-        for one in alarm_records(0.05)
-    ]
-    assert verdicts("default auc", [*alone, *far])["yacht"] is True
-    assert verdicts("default auc", [*alone, *alarm_records(0.05)])["yacht"] is False  # the paper's row has .9958
 
 
 def test_findings_count_and_conclude_only_where_most_tables_agree() -> None:
