@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from offmap.cli import app
 from offmap.study.differences import differs, reason
-from offmap.study.figures import _density, _pooled
+from offmap.study.figures import _density, _name, _pooled
 from offmap.study.findings import FINDINGS
 from offmap.study.pages import tables_page
 from offmap.study.paper import PUBLISHED_DATASETS, PUBLISHED_METHODS, Published, best_published, published
@@ -296,6 +296,13 @@ def test_pictures_are_drawn_small_and_shown_on_the_page(tmp_path: Path) -> None:
         with Image.open(tmp_path / "out" / name) as picture:
             assert 1100 < picture.width < 1700
         assert f"![{name.removesuffix('.png')}]({name})" in page
+
+
+def test_pictures_say_which_chains_have_not_mixed() -> None:
+    mixed, unmixed = (record("paper", "yacht", "hmc", rhat=rhat, ess=2000.0) for rhat in (1.0, 1.02))
+    assert _name("hmc", [mixed]) == "hmc"
+    assert _name("hmc", [mixed, unmixed]) == "hmc, not mixed"
+    assert _name("mfvi", [record("paper", "yacht", "mfvi")]) == "mfvi"
 
 
 def test_densities_are_those_that_the_quantiles_came_from() -> None:

@@ -46,6 +46,7 @@ COSTS = ("seconds", "cpu_seconds", "peak_memory_mb")  # all else is the same in 
 
 QUANTILE_LEVELS = tuple(step / 200 for step in range(201))
 RATES = (0.01, 0.05, 0.1)  # of false alarms, as promised
+RHAT_LIMIT, ESS_LIMIT = 1.01, 1000  # of chains that have mixed
 FALSE_POSITIVE_RATES = (0.0, *(10 ** (step / 15 - 4) for step in range(61)))
 
 
@@ -71,6 +72,11 @@ class Cell(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.protocol} {self.dataset} {self.method} seed {self.seed}"
+
+
+def is_unmixed(record: Record) -> bool:
+    """Whether chains were run, and are beyond a limit."""
+    return record["rhat"] is not None and (record["rhat"] > RHAT_LIMIT or record["ess"] < ESS_LIMIT)
 
 
 def as_line(record: Record) -> str:

@@ -8,11 +8,10 @@ import numpy as np
 
 from offmap.study.differences import differs, footnote, is_better
 from offmap.study.paper import LARGER_IS_BETTER, PUBLISHED_DATASETS, PUBLISHED_METHODS, best_published, published
-from offmap.study.record import RATES, Record
+from offmap.study.record import ESS_LIMIT, RATES, RHAT_LIMIT, Record, is_unmixed
 from offmap.study.summary import OverSeeds, Study
 
 NOT_RUN, NOT_APPLICABLE, WRONG = "\N{EN DASH}", "n/a", "✗"
-RHAT_LIMIT, ESS_LIMIT = 1.01, 1000
 DECIMALS = {"auc": 4, "auc_test": 4, "auc_permuted": 4, "lpp": 2, "lpp_variance_only": 2, "error_ratio": 2, "aurc": 2}
 DECIMALS |= {"power": 4}
 DECIMALS |= {"spearman": 2, "entropy_parameter": 0, "entropy_predictor": 0}
@@ -180,11 +179,6 @@ def hmc_diagnostics(study: Study) -> str:
             sizes = [_marked(f"{cell['ess']:.0f}", cell["ess"] < ESS_LIMIT) for cell in cells]
             rows.append([protocol, dataset, " / ".join(rhats), " / ".join(sizes)])
     return grid(["protocol", "dataset", "worst R-hat, by seed", "smallest ESS, by seed"], rows)
-
-
-def is_unmixed(record: Record) -> bool:
-    """Whether chains were run, and are beyond a limit."""
-    return record["rhat"] is not None and (record["rhat"] > RHAT_LIMIT or record["ess"] < ESS_LIMIT)
 
 
 def _marked(text: str, wrong: bool) -> str:

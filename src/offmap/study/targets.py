@@ -6,8 +6,8 @@ from typing import NamedTuple
 from offmap.study.baselines import BASELINES
 from offmap.study.paper import PUBLISHED_DATASETS, best_published, published
 from offmap.study.protocol import SMALL
+from offmap.study.record import is_unmixed
 from offmap.study.summary import EXPECTED, OverSeeds, Study
-from offmap.study.tables import is_unmixed
 
 JUDGED = ("hmc", "ensemble", "nn-hyvi", "funn-hyvi")
 AUC_SLACK, ENTROPY_SLACK, ERROR_SLACK = 0.01, 20.0, 1.1
