@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -106,6 +106,17 @@ def test_more_steps_are_smaller_ones() -> None:
     np.testing.assert_allclose(-minimum.parameters, [full_rate * (40 + 1) / 2], rtol=1e-5)
     np.testing.assert_allclose(minimum.trace["learning_rate"][0], full_rate, rtol=1e-5)
     assert training.schedule.first_factor(15) == training.schedule.first_factor(7) == 1.0
+
+
+@pytest.mark.parametrize(("longest", "share"), [(None, 1.0), (2.0, 1.0), (0.25, 0.25)])
+def test_gradients_that_are_too_long_are_shortened(longest: float | None, share: float) -> None:
+    """The slope is one everywhere, so a shortened gradient goes as much less far."""
+    plain = Training(learning_rate=0.01, batch_size=30, schedule=Constant(epochs=5), optimizer="momentum")
+    far, less = (
+        minimize(KEY, Minimise(training, slope), jnp.zeros(1), MODEL, DATA).parameters
+        for training in (plain, replace(plain, longest_gradient=longest))
+    )
+    np.testing.assert_allclose(less, share * far, rtol=1e-6)
 
 
 def plain_plateau(rule: Plateau, losses: list[float]) -> list[float]:

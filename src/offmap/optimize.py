@@ -129,16 +129,23 @@ class Constant:
 @storable
 @dataclass(frozen=True)
 class Training:
-    """How a problem is minimised."""
+    """How a problem is minimised.
+
+    `longest_gradient`: longer ones are shortened to it, so that no single row throws the training off its path.
+    """
 
     learning_rate: float
     batch_size: int
     schedule: Plateau | Cosine | Constant
     optimizer: Literal["adam", "momentum"] = "adam"
+    longest_gradient: float | None = None
 
     def direction(self) -> optax.GradientTransformation:
         """The optimiser's update before the learning rate: it is multiplied in by the loop, step by step."""
-        return optax.scale_by_adam() if self.optimizer == "adam" else optax.trace(decay=0.9)
+        rule = optax.scale_by_adam() if self.optimizer == "adam" else optax.trace(decay=0.9)
+        if self.longest_gradient is None:
+            return rule
+        return optax.chain(optax.clip_by_global_norm(self.longest_gradient), rule)
 
     def batches_per_epoch(self, n_rows: int) -> int:
         """Every row is used once an epoch, so the last batch may be smaller."""
