@@ -7,8 +7,9 @@ import pyarrow as pa
 
 from offmap.detector import OODDetector
 from offmap.inference.ensemble import Ensemble
-from offmap.optimize import Constant, Training
+from offmap.optimize import Training
 from offmap.regressor import DiverseRegressor
+from offmap.schedules import Constant
 
 TINY = Ensemble(Training(learning_rate=0.01, batch_size=64, schedule=Constant(epochs=20), optimizer="momentum"), 4)
 

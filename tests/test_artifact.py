@@ -21,7 +21,7 @@ from offmap.inference.ensemble import Ensemble
 from offmap.inference.hmc import HMC
 from offmap.inference.variational import Variational
 from offmap.objectives import Comparison
-from offmap.optimize import Constant, Cosine
+from offmap.schedules import Constant, Cosine
 
 X = np.random.default_rng(0).normal(size=(30, 2)) * [1.0, 50.0] + [0.0, 1e4]
 Y = 100 + np.sin(X[:, 0])

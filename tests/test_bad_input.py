@@ -16,7 +16,8 @@ from sklearn.exceptions import NotFittedError
 from offmap import METHODS, DiverseRegressor, GaussianProcessPrior, OODDetector
 from offmap.inference.ensemble import Ensemble
 from offmap.network import Network
-from offmap.optimize import Cosine, Training
+from offmap.optimize import Training
+from offmap.schedules import Cosine
 
 QUICK = Ensemble(members=4, training=Training(learning_rate=0.03, batch_size=100, schedule=Cosine(steps=200)))
 N_ROWS = 40

@@ -15,7 +15,7 @@ hits = []
 jax.monitoring.register_event_listener(lambda name, **_: hits.append(name) if name.endswith("cache_hits") else None)
 from dataclasses import replace
 from offmap import METHODS, DiverseRegressor
-from offmap.optimize import Constant
+from offmap.schedules import Constant
 method = METHODS["mfvi"]
 method = replace(method, training=replace(method.training, schedule=Constant(epochs=2)))
 X = np.arange(20.0)[:, None]

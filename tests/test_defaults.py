@@ -13,8 +13,8 @@ from offmap.inference import METHODS, Method
 from offmap.inference.variational import Variational
 from offmap.metrics import auc, rmse
 from offmap.objectives import Comparison
-from offmap.optimize import Cosine
 from offmap.regressor import DiverseRegressor
+from offmap.schedules import Cosine
 from tests.conftest import Split
 
 # The paper's funn-hyvi: AUC (table 1), RMSE (supplement).

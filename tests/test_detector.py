@@ -24,7 +24,8 @@ from offmap import DiverseRegressor, OODDetector, load
 from offmap.inference.ensemble import Ensemble
 from offmap.novelty import learn_reference, novelty
 from offmap.ood import Evidences, cross_p_values
-from offmap.optimize import Cosine, Training
+from offmap.optimize import Training
+from offmap.schedules import Cosine
 from tests.linear import LINEAR, NOISE_STD, simulated
 
 assert_close = functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-5)  # what float32 keeps

@@ -16,7 +16,8 @@ from offmap import METHODS, DiverseRegressor, optimize, predictive
 from offmap.inference import Method
 from offmap.inference.ensemble import Ensemble
 from offmap.inference.variational import MeanFieldStart, Variational
-from offmap.optimize import Cosine, Training
+from offmap.optimize import Training
+from offmap.schedules import Cosine
 from tests.linear import LINEAR, NOISE_STD, simulated
 
 SHORT = Training(learning_rate=0.02, batch_size=100, schedule=Cosine(steps=100))

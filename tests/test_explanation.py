@@ -9,8 +9,9 @@ import pytest
 
 from offmap import DiverseRegressor, OODDetector
 from offmap.inference.ensemble import Ensemble
-from offmap.optimize import Cosine, Training
+from offmap.optimize import Training
 from offmap.phrases import Findings, Share, ranked, reason_of, sentence_of
+from offmap.schedules import Cosine
 from offmap.table import Evidence
 
 QUICK = Ensemble(members=8, training=Training(learning_rate=0.02, batch_size=100, schedule=Cosine(steps=200)))

@@ -16,8 +16,9 @@ from offmap.inputs import UniformBox
 from offmap.model import Model
 from offmap.network import Network
 from offmap.objectives import Comparison
-from offmap.optimize import Constant, Cosine, Training
+from offmap.optimize import Training
 from offmap.prior import GaussianPrior, GaussianProcessPrior
+from offmap.schedules import Constant, Cosine
 
 NOISE_STD, PRIOR_STD = 0.5, 0.7
 

@@ -15,9 +15,10 @@ from offmap.arrays import Batch, Data
 from offmap.inputs import GivenRows
 from offmap.model import Model
 from offmap.network import Network
-from offmap.optimize import Constant, Cosine, Pace, Plateau, Training, minimize
+from offmap.optimize import Training, minimize
 from offmap.prior import GaussianPrior
 from offmap.progress import shown_by
+from offmap.schedules import Constant, Cosine, Pace, Plateau
 
 KEY, X_KEY, Y_KEY = jax.random.split(jax.random.key(0), 3)
 X = jax.random.normal(X_KEY, (30, 3))

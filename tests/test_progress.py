@@ -8,8 +8,9 @@ import pytest
 from offmap import DiverseRegressor, OODDetector, console
 from offmap.inference.ensemble import Ensemble
 from offmap.inference.hmc import HMC
-from offmap.optimize import Constant, Training
+from offmap.optimize import Training
 from offmap.progress import report, shown_by
+from offmap.schedules import Constant
 
 QUICK = Ensemble(members=3, training=Training(learning_rate=0.01, batch_size=10, schedule=Constant(epochs=20)))
 X = np.random.default_rng(0).normal(size=(30, 2))

@@ -19,7 +19,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from offmap import DiverseRegressor, OODDetector
 from offmap.inference.ensemble import Ensemble
-from offmap.optimize import Cosine, Training
+from offmap.optimize import Training
+from offmap.schedules import Cosine
 
 QUICK = Ensemble(members=4, training=Training(learning_rate=0.02, batch_size=200, schedule=Cosine(steps=150)))
 REGRESSOR = DiverseRegressor(QUICK, noise_std=0.1, hidden=(10,))

@@ -18,8 +18,9 @@ from offmap.datasets import load_dataset
 from offmap.inference import METHODS, PAPER_METHODS, PAPER_METHODS_LARGE
 from offmap.inference.ensemble import Ensemble
 from offmap.metrics import auc, rmse
-from offmap.optimize import Constant, Training
+from offmap.optimize import Training
 from offmap.regressor import DEFAULT_PRIOR, DiverseRegressor
+from offmap.schedules import Constant
 from offmap.study import measure
 from offmap.study.baselines import BASELINES
 from offmap.study.measure import Split, accuracy, bands, entropies, fitted, quantiles, separation, shift

@@ -11,8 +11,9 @@ from offmap.arrays import Array, Data, Float, Key
 from offmap.families import Posterior
 from offmap.inference.ensemble import Ensemble
 from offmap.model import Model
-from offmap.optimize import Cosine, Training
+from offmap.optimize import Training
 from offmap.progress import part
+from offmap.schedules import Cosine
 
 N_FOLDS = 5
 ENOUGH_RESIDUALS = 200  # their root-mean-square is then known to about 5%

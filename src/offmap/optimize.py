@@ -1,7 +1,6 @@
-"""minimize(): the only gradient loop. Mini-batches, learning-rate schedules, progress, and a clear end on failure."""
+"""minimize(): the only gradient loop. Mini-batches, progress, and a clear end on failure."""
 
 import functools
-import math
 import time
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
@@ -15,115 +14,10 @@ from offmap.arrays import Array, Batch, Data, Float, Int, Key, default_promotion
 from offmap.artifact import storable
 from offmap.model import Model
 from offmap.progress import report
+from offmap.schedules import Constant, Cosine, Pace, Plateau
 
 Parameters = Any  # a pytree of arrays: a family, or a flat theta
 SECONDS_BETWEEN_REPORTS = 0.5
-
-
-class Pace(NamedTuple):
-    """Where a schedule stands: the current factor on the learning rate, and what decides the next."""
-
-    factor: Float[Array, ""]
-    best_loss: Float[Array, ""]
-    bad_epochs: Int[Array, ""]
-
-
-@storable
-@dataclass(frozen=True)
-class Plateau:
-    """Multiply the rate by `factor` when the epoch's mean loss has not improved by `threshold`, relative, for
-    `patience` epochs; stop once the rate is at most `stop_rate`. The paper's schedule."""
-
-    factor: float = 0.7
-    patience: int = 30
-    threshold: float = 1e-4
-    stop_rate: float = 1e-4
-    max_epochs: int = 2000
-
-    def n_epochs(self, n_rows: int, batches_per_epoch: int) -> int:
-        """Epochs at the most."""
-        return self.max_epochs
-
-    def first_factor(self, n_rows: int) -> float:
-        """The full rate."""
-        return 1.0
-
-    def within_epoch(self, pace: Pace, progress: Float[Array, ""]) -> Float[Array, ""]:
-        """The factor of one step: constant through the epoch."""
-        return pace.factor
-
-    def after_epoch(self, pace: Pace, loss: Float[Array, ""]) -> Pace:
-        """Count the epochs without progress and cut the rate when they exceed the patience."""
-        # |best|, since a relative step below a negative loss lies further down, not nearer to zero.
-        improved = loss < pace.best_loss - self.threshold * jnp.abs(pace.best_loss)
-        improved |= jnp.isinf(pace.best_loss)
-        bad_epochs = jnp.where(improved, 0, pace.bad_epochs + 1)
-        cut = bad_epochs > self.patience
-        return Pace(
-            factor=jnp.where(cut, pace.factor * self.factor, pace.factor),
-            best_loss=jnp.where(improved, loss, pace.best_loss),
-            bad_epochs=jnp.where(cut, 0, bad_epochs),
-        )
-
-
-@storable
-@dataclass(frozen=True)
-class Cosine:
-    """A fixed number of gradient steps, the rate falling along half a cosine from the full rate to zero.
-
-    `enough_for`: the most rows that `steps` are enough for. With more rows they grow in proportion, up to `most_steps`,
-    and the full rate falls with their fourth root: there is time for smaller steps, which end lower.
-    """
-
-    steps: int = 2000
-    enough_for: int | None = None
-    most_steps: int = 40_000
-    stop_rate = 0.0
-
-    def n_epochs(self, n_rows: int, batches_per_epoch: int) -> int:
-        """Whole epochs that hold at least so many batches."""
-        return math.ceil(self._steps(n_rows) / batches_per_epoch)
-
-    def first_factor(self, n_rows: int) -> float:
-        """The factor on the rate that makes it the full one."""
-        return float((self.steps / self._steps(n_rows)) ** 0.25)
-
-    def _steps(self, n_rows: int) -> float:
-        wanted = self.steps if self.enough_for is None else self.steps * n_rows / self.enough_for
-        return max(self.steps, min(wanted, self.most_steps))
-
-    def within_epoch(self, pace: Pace, progress: Float[Array, ""]) -> Float[Array, ""]:
-        """The factor after the share `progress` of all steps."""
-        return pace.factor * (0.5 * (1 + jnp.cos(jnp.pi * progress)))
-
-    def after_epoch(self, pace: Pace, loss: Float[Array, ""]) -> Pace:
-        """Nothing to decide."""
-        return pace
-
-
-@storable
-@dataclass(frozen=True)
-class Constant:
-    """A fixed number of epochs at one rate."""
-
-    epochs: int = 2000
-    stop_rate = 0.0
-
-    def n_epochs(self, n_rows: int, batches_per_epoch: int) -> int:
-        """`epochs`, however many batches each has."""
-        return self.epochs
-
-    def first_factor(self, n_rows: int) -> float:
-        """The full rate."""
-        return 1.0
-
-    def within_epoch(self, pace: Pace, progress: Float[Array, ""]) -> Float[Array, ""]:
-        """The full rate."""
-        return pace.factor
-
-    def after_epoch(self, pace: Pace, loss: Float[Array, ""]) -> Pace:
-        """Nothing to decide."""
-        return pace
 
 
 @storable

@@ -20,7 +20,7 @@ from offmap.inference import METHODS
 from offmap.inference.hmc import HMC
 from offmap.inference.variational import Variational
 from offmap.model import Model
-from offmap.optimize import Constant
+from offmap.schedules import Constant
 
 LEAPFROGS = 127  # a draw of hmc on boston; it differs from table to table, and grows as the noise falls
 MANY_STEPS, FEW_STEPS, MANY_PARAMETERS = 40, 4, 10_000  # steps that are timed: few where one takes long

@@ -14,7 +14,7 @@ from offmap.bench.tables import COLUMNS, NOISE_STD, made_up
 from offmap.bench.timing import matmul_rate, median_seconds
 from offmap.inference import PAPER_METHODS, Method
 from offmap.model import Model
-from offmap.optimize import Constant
+from offmap.schedules import Constant
 
 EPOCHS = 20
 

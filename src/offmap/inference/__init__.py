@@ -8,7 +8,8 @@ from offmap.inference.hmc import HMC
 from offmap.inference.method import Fit, Method
 from offmap.inference.variational import SMALL_TABLE, HypernetStart, MeanFieldStart, Variational
 from offmap.objectives import Comparison
-from offmap.optimize import Constant, Cosine, Plateau, Training
+from offmap.optimize import Training
+from offmap.schedules import Constant, Cosine, Plateau
 
 __all__ = ["METHODS", "PAPER_METHODS", "PAPER_METHODS_LARGE", "SMALL_TABLE", "Fit", "Method"]
 

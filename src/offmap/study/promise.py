@@ -17,8 +17,9 @@ from sklearn.linear_model import Ridge
 from offmap.detector import OODDetector
 from offmap.figures import BLUE, GREY, ORANGE, write_figure
 from offmap.inference.ensemble import Ensemble
-from offmap.optimize import Constant, Training
+from offmap.optimize import Training
 from offmap.regressor import DiverseRegressor
+from offmap.schedules import Constant
 
 ROWS, NEW_ROWS, COLUMNS, RATE = 1000, 500, 4, 0.05
 COPIES, GROUPS = 5, 20

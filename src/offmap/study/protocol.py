@@ -12,10 +12,10 @@ from offmap.inference import METHODS, PAPER_METHODS, PAPER_METHODS_LARGE, Method
 from offmap.inference.hmc import HMC
 from offmap.inference.variational import Variational
 from offmap.inputs import UniformBox
-from offmap.optimize import Constant
 from offmap.prior import GaussianPrior
 from offmap.regressor import DEFAULT_PRIOR, DiverseRegressor
 from offmap.scaling import Scale
+from offmap.schedules import Constant
 
 SMALL = ("boston", "concrete", "energy", "wine", "yacht")
 LARGE = ("navalC", "powerplant", "protein")
