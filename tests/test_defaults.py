@@ -39,7 +39,7 @@ STEPS_TO_DEFAULT = {
 assert isinstance(DEFAULT, Variational)
 ON_LARGE_TABLES = {
     "2,000 steps": replace(DEFAULT, training=replace(DEFAULT.training, schedule=Cosine(steps=2000))),
-    "steps that grow with the rows (default)": DEFAULT,
+    "more and smaller steps (default)": DEFAULT,
 }
 
 
@@ -98,7 +98,7 @@ def test_every_change_to_the_papers_objective_earns_its_place(uci: Callable[[str
 
 
 @pytest.mark.slow
-def test_large_tables_need_more_steps(uci: Callable[[str], Split]) -> None:
+def test_large_tables_need_more_and_smaller_steps(uci: Callable[[str], Split]) -> None:
     names = ("navalC", "powerplant")
     found = {name: [quality(inner(uci(name)), method) for method in ON_LARGE_TABLES.values()] for name in names}
     for choice, of_naval, of_plant in zip(ON_LARGE_TABLES, *found.values(), strict=True):
