@@ -1,4 +1,4 @@
-"""Strictness for every test: no silent change of dtype or rank. The UCI tables, where they are, and Ctrl-C."""
+"""Strictness for every test: no silent change of dtype or rank. The UCI tables, an empty cache, and Ctrl-C."""
 
 import os
 import signal

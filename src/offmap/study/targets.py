@@ -205,8 +205,8 @@ INVESTIGATED: dict[tuple[str, str], str] = {
     ),
     ("entropy", "yacht nn-hyvi"): (
         "The entropy in parameter space agrees. Tried: leaving out the last, smaller batch of an epoch, which gives "
-        "-654 over three seeds and brings energy and wine within the limit, too. But it takes `funn-hyvi` on yacht "
-        "from 104 to 37 (one seed), where the paper has 113, so it is hardly what the paper did."
+        "-654 over three seeds and brings energy, and wine's one seed that was tried, within the limit. But it takes "
+        "`funn-hyvi` on yacht from 104 to 37 (one seed), where the paper has 113, so it is hardly what the paper did."
     ),
     ("entropy", "wine nn-hyvi"): (
         "It is 4 beyond the limit, and the seeds' std is 31. AUC and error agree with the paper's. Tried: leaving out "
