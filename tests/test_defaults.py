@@ -37,9 +37,11 @@ STEPS_TO_DEFAULT = {
 }
 
 assert isinstance(DEFAULT, Variational)
+BY_ADAM = replace(DEFAULT, training=replace(DEFAULT.training, muon_beyond=None))
 ON_LARGE_TABLES = {
-    "2,000 steps": replace(DEFAULT, training=replace(DEFAULT.training, schedule=Cosine(steps=2000))),
-    "more and smaller steps (default)": DEFAULT,
+    "2,000 steps of Adam": replace(BY_ADAM, training=replace(BY_ADAM.training, schedule=Cosine(steps=2000))),
+    "more and smaller steps of Adam": BY_ADAM,
+    "more and smaller steps of Muon (default)": DEFAULT,
 }
 
 
@@ -98,15 +100,15 @@ def test_every_change_to_the_papers_objective_earns_its_place(uci: Callable[[str
 
 
 @pytest.mark.slow
-def test_large_tables_need_more_and_smaller_steps(uci: Callable[[str], Split]) -> None:
+def test_large_tables_need_more_and_other_steps(uci: Callable[[str], Split]) -> None:
     names = ("navalC", "powerplant")
     found = {name: [quality(inner(uci(name)), method) for method in ON_LARGE_TABLES.values()] for name in names}
     for choice, of_naval, of_plant in zip(ON_LARGE_TABLES, *found.values(), strict=True):
         cells = [f"{of.auc:.4f} / {of.rmse:.3g}, {of.seconds:.0f} s" for of in (of_naval, of_plant)]
         print(f"\n| {choice} | {cells[0]} | {cells[1]} |", end="")
-    for before, after in found.values():
-        assert after.auc > before.auc
-        assert after.rmse < before.rmse
+    for few, many, other in found.values():
+        assert few.auc < min(many.auc, other.auc)
+        assert few.rmse > many.rmse > other.rmse
 
 
 def inner(table: Split) -> Split:

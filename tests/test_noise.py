@@ -28,3 +28,13 @@ def test_known_noise_is_found() -> None:
 
 def test_a_table_without_noise_gets_the_smallest() -> None:
     assert held_out_noise_std(KEY, MODEL, Data(X=X, y=SIGNAL)) == SMALLEST
+
+
+def test_many_rows_are_learned_for_longer() -> None:
+    """What a network has not had the steps to learn is no noise: 3,000 steps find 0.083 here, where there is 0.05."""
+    corners = jax.random.uniform(X_KEY, (6000, 2), minval=-1.7, maxval=1.7)
+    surface = jnp.sin(2 * corners[:, 0]) * jnp.cos(2 * corners[:, 1])
+    y = surface + 0.05 * jax.random.normal(NOISE_KEY, (6000,))
+    network = Network(n_inputs=2, hidden=(50,))
+    model = Model(network=network, prior=GaussianPrior(), noise_std=1.0, inputs=UniformBox.around(corners))
+    assert 0.045 < held_out_noise_std(KEY, model, Data(X=corners, y=y)) < 0.065

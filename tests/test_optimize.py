@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from offmap.arrays import Batch, Data
+from offmap.families import Hypernet, MeanField
 from offmap.inputs import GivenRows
 from offmap.model import Model
 from offmap.network import Network
@@ -91,7 +92,7 @@ def test_cosine_rates_add_up(batch_size: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("n_rows", "n_steps"), [(50, 2000), (1500, 2000), (6000, 8000), (30_000, 40_000), (10**6, 40_000)]
+    ("n_rows", "n_steps"), [(50, 2000), (1500, 2000), (6000, 8000), (30_000, 40_000), (45_000, 60_000), (10**6, 60_000)]
 )
 def test_steps_grow_with_the_rows_up_to_a_limit(n_rows: int, n_steps: int) -> None:
     training = Training(learning_rate=0.01, batch_size=500, schedule=Cosine(steps=2000, enough_for=1500))
@@ -118,6 +119,37 @@ def test_gradients_that_are_too_long_are_shortened(longest: float | None, share:
         for training in (plain, replace(plain, longest_gradient=longest))
     )
     np.testing.assert_allclose(less, share * far, rtol=1e-6)
+
+
+def test_muon_moves_weight_matrices_in_all_directions_alike() -> None:
+    """Down a constant slope G = U diag(s) V^T, a step along U V^T, however much the s differ; biases go as by Adam."""
+    start = Hypernet.initial(KEY, Network(n_inputs=5, hidden=(4,)), latent=3, hidden=())
+    (layer,) = start.layers
+    directions, _, others = np.linalg.svd(np.asarray(layer.weight, np.float64), full_matrices=False)
+    slope_of_weight = jnp.asarray(directions * [10.0, 1.0, 0.5] @ others, jnp.float32)
+    slope_of_bias = jnp.linspace(-2.0, 3.0, len(layer.bias))
+
+    def down(q: Hypernet, model: Model, batch: Batch) -> jax.Array:
+        return jnp.vdot(slope_of_weight, q.layers[0].weight) + jnp.vdot(slope_of_bias, q.layers[0].bias)
+
+    training = Training(learning_rate=0.01, batch_size=30, schedule=Constant(epochs=200), muon_beyond=29)
+    (reached,) = minimize(KEY, Minimise(training, down), start, MODEL, DATA).parameters.layers
+    went = np.asarray(layer.weight - reached.weight, np.float64)
+    along = directions.T @ went @ others.T / (200 * 0.01 * 0.2 * math.sqrt(max(went.shape)))
+    # The iteration that makes all s alike ends between 0.7 and 1.2, not at 1.
+    assert np.all((np.diag(along) > 0.65) & (np.diag(along) < 1.25))
+    np.testing.assert_allclose(along - np.diag(np.diag(along)), 0, atol=1e-3)
+    np.testing.assert_allclose(layer.bias - reached.bias, 200 * 0.01 * np.sign(slope_of_bias), rtol=0.01)
+    few_rows = replace(training, muon_beyond=30)
+    (by_adam,) = minimize(KEY, Minimise(few_rows, down), start, MODEL, DATA).parameters.layers
+    np.testing.assert_allclose(layer.weight - by_adam.weight, 200 * 0.01 * np.sign(slope_of_weight), rtol=0.01)
+
+
+def test_muon_needs_matrices() -> None:
+    training = Training(learning_rate=0.01, batch_size=30, schedule=Constant(epochs=1), muon_beyond=0)
+    mean_field = MeanField.initial(KEY, MODEL.network)
+    with pytest.raises(ValueError, match="Muon moves weight matrices, and MeanField has none"):
+        minimize(KEY, Minimise(training, squared_error), mean_field, MODEL, DATA)
 
 
 def plain_plateau(rule: Plateau, losses: list[float]) -> list[float]:

@@ -222,8 +222,9 @@ def test_a_shift_of_a_known_predictor() -> None:
 def test_the_papers_protocol_is_the_papers() -> None:
     setups = PROTOCOLS["paper"].setups
     y = np.array([0.0, 10.0])  # std 5
-    for name, noise in {"boston": 2.5, "concrete": 4.5, "powerplant": 3.1, "protein": 4.4, "navalC": 0.02}.items():
+    for name, noise in {"boston": 2.5, "concrete": 4.5, "powerplant": 3.1, "protein": 4.4, "navalC": 0.2}.items():
         assert setups[name].regressor("hmc", y, 0).noise_std == pytest.approx(5 * noise)
+    assert setups["navalC"].regressor("ensemble", y, 0).noise_std == pytest.approx(5 * 0.02)
     assert [setups[name].hidden for name in ("yacht", "navalC")] == [(50,), (100,)]
     assert setups["yacht"].methods is PAPER_METHODS
     assert setups["powerplant"].methods is PAPER_METHODS_LARGE

@@ -1,6 +1,7 @@
 """q(theta): distributions over flat parameter vectors. Each holds arrays only and has `.sample(key, n)`."""
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import jax
@@ -9,7 +10,7 @@ import jax.numpy as jnp
 from offmap.arrays import Array, Float, Key
 from offmap.artifact import storable
 from offmap.kernels import standard_normal
-from offmap.network import Network
+from offmap.network import Layer, Network
 
 
 class Posterior(Protocol):
@@ -40,6 +41,15 @@ class Hypernet:
         widths = (4 * latent, 8 * latent) if hidden is None else hidden
         generator = Network(n_inputs=latent, hidden=widths, n_outputs=network.n_parameters)
         return cls(generator=generator, weights=generator.initial(key))
+
+    @property
+    def layers(self) -> list[Layer]:
+        """The generator's weights and biases as matrices and vectors."""
+        return self.generator.layers(self.weights)
+
+    def with_layers(self, layers: Sequence[Layer]) -> "Hypernet":
+        """The same generator with these weights and biases."""
+        return replace(self, weights=self.generator.flatten(layers))
 
     def sample(self, key: Key, n: int) -> Float[Array, "n p"]:
         """`n` independent thetas."""

@@ -9,6 +9,7 @@ from sklearn.model_selection import KFold
 
 from offmap.arrays import Array, Data, Float, Key
 from offmap.families import Posterior
+from offmap.inference import SMALL_TABLE
 from offmap.inference.ensemble import Ensemble
 from offmap.model import Model
 from offmap.optimize import Training
@@ -21,8 +22,8 @@ SMALLEST = 0.01  # of the target's std: below it a network of 32-bit floats fits
 
 # Two lengths of training: some tables need the long one, and on noisy ones the long one overfits.
 _PROBES = [
-    Ensemble(members=5, training=Training(learning_rate=0.01, batch_size=100, schedule=Cosine(steps=steps)))
-    for steps in (300, 3000)
+    Ensemble(members=5, training=Training(learning_rate=0.01, batch_size=100, schedule=schedule))
+    for schedule in (Cosine(steps=300), Cosine(steps=3000, enough_for=SMALL_TABLE))
 ]
 
 

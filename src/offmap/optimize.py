@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import optax.contrib
 
 from offmap.arrays import Array, Batch, Data, Float, Int, Key, default_promotion
 from offmap.artifact import storable
@@ -25,6 +26,8 @@ SECONDS_BETWEEN_REPORTS = 0.5
 class Training:
     """How a problem is minimised.
 
+    `muon_beyond`: with more rows than these, the optimizer is Muon, which moves weight matrices in all directions alike
+    and so gets further in as many steps. It is for families that have `layers`.
     `longest_gradient`: longer ones are shortened to it, so that no single row throws the training off its path.
     """
 
@@ -32,11 +35,15 @@ class Training:
     batch_size: int
     schedule: Plateau | Cosine | Constant
     optimizer: Literal["adam", "momentum"] = "adam"
+    muon_beyond: int | None = None
     longest_gradient: float | None = None
 
-    def direction(self) -> optax.GradientTransformation:
+    def direction(self, n_rows: int) -> optax.GradientTransformation:
         """The optimiser's update before the learning rate: it is multiplied in by the loop, step by step."""
-        rule = optax.scale_by_adam() if self.optimizer == "adam" else optax.trace(decay=0.9)
+        if self.muon_beyond is not None and n_rows > self.muon_beyond:
+            rule = _muon()
+        else:
+            rule = optax.scale_by_adam() if self.optimizer == "adam" else optax.trace(decay=0.9)
         if self.longest_gradient is None:
             return rule
         return optax.chain(optax.clip_by_global_norm(self.longest_gradient), rule)
@@ -48,6 +55,21 @@ class Training:
     def n_epochs(self, n_rows: int) -> int:
         """How often every row is used, at the most."""
         return self.schedule.n_epochs(n_rows, self.batches_per_epoch(n_rows))
+
+
+def _muon() -> optax.GradientTransformation:
+    """Muon for weight matrices, Adam for biases, both with steps of about Adam's length."""
+    # The rate is -1, since the loop multiplies its own in and subtracts.
+    rule = optax.contrib.muon(learning_rate=-1.0, consistent_rms=0.2)
+
+    def start(parameters: Parameters) -> Any:
+        return rule.init(parameters.layers)
+
+    def update(gradient: Parameters, state: Any, parameters: Parameters) -> tuple[Parameters, Any]:
+        layers, state = rule.update(gradient.layers, state, parameters.layers)
+        return gradient.with_layers(layers), state
+
+    return optax.GradientTransformation(start, update)
 
 
 class Problem(Protocol):
@@ -93,7 +115,7 @@ def _one_epoch(problem: Problem, model: Model, data: Data, n_epochs: int, state:
     """Every row once, in a fresh random order."""
     training, n_rows = problem.training, len(data.y)
     size, n_batches = min(training.batch_size, n_rows), training.batches_per_epoch(n_rows)
-    optimizer = training.direction()
+    optimizer = training.direction(n_rows)
     key, order_key, batch_key = jax.random.split(state.key, 3)
     order = jnp.pad(jax.random.permutation(order_key, n_rows), (0, size * n_batches - n_rows))
     weight = (jnp.arange(size * n_batches) < n_rows).astype(data.y.dtype)
@@ -110,7 +132,7 @@ def _one_epoch(problem: Problem, model: Model, data: Data, n_epochs: int, state:
         share = (epoch.astype(data.y.dtype) + index / n_batches) / n_epochs
         rate = training.learning_rate * training.schedule.within_epoch(state.pace, share)
         with default_promotion():
-            update, optimizer_state = optimizer.update(gradient, optimizer_state)
+            update, optimizer_state = optimizer.update(gradient, optimizer_state, parameters)
         return (jax.tree.map(lambda p, u: p - rate * u, parameters, update), optimizer_state), loss
 
     steps = (
@@ -165,7 +187,7 @@ def _start(training: Training, many: bool, n_rows: int, key: Key, initial: Param
 
     def one(key: Key, parameters: Parameters) -> State:
         pace = Pace(factor=jnp.full((), factor), best_loss=jnp.full((), jnp.inf), bad_epochs=jnp.zeros((), jnp.int32))
-        optimizer = training.direction().init(parameters)
+        optimizer = training.direction(n_rows).init(parameters)
         return State(key=key, parameters=parameters, optimizer=optimizer, pace=pace, loss=jnp.zeros(()))
 
     if many:
@@ -183,6 +205,11 @@ def minimize(key: Key, problem: Problem, initial: Parameters, model: Model, data
     order of rows, optimiser state and schedule.
     """
     training = problem.training
+    if training.muon_beyond is not None and not hasattr(initial, "layers"):
+        raise ValueError(
+            f"muon_beyond is {training.muon_beyond}, but Muon moves weight matrices, and {type(initial).__name__} has "
+            "none. Use None."
+        )
     n_rows, n_epochs = len(data.y), training.n_epochs(len(data.y))
     loop, done, chunk, going = _start(training, many, n_rows, key, initial), 0, 1, True
     try:

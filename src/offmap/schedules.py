@@ -67,7 +67,7 @@ class Cosine:
 
     steps: int = 2000
     enough_for: int | None = None
-    most_steps: int = 40_000
+    most_steps: int = 60_000
     stop_rate = 0.0
 
     def n_epochs(self, n_rows: int, batches_per_epoch: int) -> int:

@@ -13,10 +13,11 @@ from offmap.schedules import Constant, Cosine, Plateau
 
 __all__ = ["METHODS", "PAPER_METHODS", "PAPER_METHODS_LARGE", "SMALL_TABLE", "Fit", "Method"]
 
+_TRAINING = Training(learning_rate=0.01, batch_size=500, schedule=Cosine(steps=2000, enough_for=SMALL_TABLE))
 _IN_PARAMETER_SPACE = Variational(
     family=HypernetStart(),
     space="parameter",
-    training=Training(learning_rate=0.01, batch_size=500, schedule=Cosine(steps=2000, enough_for=SMALL_TABLE)),
+    training=replace(_TRAINING, muon_beyond=SMALL_TABLE),
     n_divergence_draws=250,
 )
 _IN_PREDICTOR_SPACE = replace(
@@ -40,8 +41,8 @@ METHODS: dict[str, Method] = {
             longest_gradient=20.0,  # rare, but protein has rows that end the training without it
         )
     ),
-    "mfvi": replace(_IN_PARAMETER_SPACE, family=MeanFieldStart()),
-    "funn-mfvi": replace(_IN_PREDICTOR_SPACE, family=MeanFieldStart()),
+    "mfvi": replace(_IN_PARAMETER_SPACE, family=MeanFieldStart(), training=_TRAINING),
+    "funn-mfvi": replace(_IN_PREDICTOR_SPACE, family=MeanFieldStart(), training=_TRAINING),
     "nn-hyvi": _IN_PARAMETER_SPACE,
     "funn-hyvi": _IN_PREDICTOR_SPACE,
 }

@@ -107,7 +107,7 @@ def _settings(cell: Cell, setup: Setup) -> Record:
         return {"method": _fields(BASELINES[cell.method])}
     return {
         "method": _fields(setup.methods[cell.method]),
-        "noise_in_target_stds": setup.noise,
+        "noise_in_target_stds": setup.noise_of(cell.method),
         "noise_std": setup.noise_std,
         "hidden": setup.hidden or "by the table's size",
         "activation": setup.activation,
