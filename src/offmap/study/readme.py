@@ -116,13 +116,16 @@ def _commands(study: Study) -> str:
 
 
 def _run_commands(study: Study, protocol: str) -> list[str]:
-    """Those that run what is here: one for the datasets with three seeds, say, and one for those with one."""
+    """Those that run what is here and no more: methods go together that have as many seeds, and so do datasets."""
     groups: dict[tuple[tuple[str, ...], int, int], list[str]] = {}
     for dataset in study.names(protocol, "dataset"):
-        cells = list(study.cells(protocol, dataset))
-        methods = tuple(dict.fromkeys(record["method"] for record in cells))
-        key = methods, 1 + max(record["seed"] for record in cells), max(record["cores"] for record in cells)
-        groups.setdefault(key, []).append(dataset)
+        by_seeds: dict[tuple[int, int], list[str]] = {}
+        for method in dict.fromkeys(record["method"] for record in study.cells(protocol, dataset)):
+            cells = list(study.cells(protocol, dataset, method))
+            seeds, cores = 1 + max(record["seed"] for record in cells), max(record["cores"] for record in cells)
+            by_seeds.setdefault((seeds, cores), []).append(method)
+        for (seeds, cores), methods in by_seeds.items():
+            groups.setdefault((tuple(methods), seeds, cores), []).append(dataset)
     return [
         f"offmap study run --protocol {protocol} --datasets {','.join(datasets)} --methods {','.join(methods)} "
         f"--seeds {seeds} --jobs 2 --cores {cores} --out runs"
