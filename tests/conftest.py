@@ -49,7 +49,7 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path / "cache"
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def heeds_ctrl_c() -> Iterator[None]:
     """Shells have their background jobs ignore Ctrl-C, and so would tests that run in one."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)

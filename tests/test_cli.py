@@ -54,7 +54,6 @@ class InterruptedWhileDeleted:
         raise KeyboardInterrupt
 
 
-@pytest.mark.usefixtures("heeds_ctrl_c")
 def test_ctrl_c_is_not_lost_where_python_must_ignore_it(capsys: pytest.CaptureFixture[str]) -> None:
     def work() -> None:
         with in_the_users_words():

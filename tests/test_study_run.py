@@ -168,7 +168,6 @@ def test_the_file_is_json_lines(undisturbed: Path) -> None:
         assert json.loads(line)["protocol"] == "quick"
 
 
-@pytest.mark.usefixtures("heeds_ctrl_c")
 def test_ctrl_c_while_a_process_starts_waits_until_it_has() -> None:
     """Whichever thread the system hands the signal to."""
     done = []
