@@ -34,7 +34,7 @@ def test_mean_field_starts_at_the_asked_spreads() -> None:
 def test_a_linear_generator_gives_a_gaussian_of_known_covariance() -> None:
     """theta = epsilon W + b with epsilon ~ N(0, I), so theta ~ N(b, W^T W)."""
     q = Hypernet.initial(KEY, Network(n_inputs=3, hidden=()), latent=2, hidden=())
-    (layer,) = q.generator.layers(q.weights)
+    (layer,) = q.layers
     weight, n = np.asarray(layer.weight, np.float64), 20_000
     centred = np.asarray(q.sample(jax.random.key(1), n), np.float64) - np.asarray(layer.bias, np.float64)
     expected = weight.T @ weight

@@ -18,9 +18,27 @@ class Pace(NamedTuple):
     bad_epochs: Int[Array, ""]
 
 
+class Schedule:
+    """The full rate all the time, to the end. Others say where they differ."""
+
+    stop_rate: float = 0.0
+
+    def first_factor(self, n_rows: int) -> float:
+        """The factor on the rate at the start."""
+        return 1.0
+
+    def within_epoch(self, pace: Pace, progress: Float[Array, ""]) -> Float[Array, ""]:
+        """The factor of one step, after the share `progress` of all steps."""
+        return pace.factor
+
+    def after_epoch(self, pace: Pace, loss: Float[Array, ""]) -> Pace:
+        """What an epoch's mean loss decides about the next."""
+        return pace
+
+
 @storable
 @dataclass(frozen=True)
-class Plateau:
+class Plateau(Schedule):
     """Multiply the rate by `factor` when the epoch's mean loss has not improved by `threshold`, relative, for
     `patience` epochs; stop once the rate is at most `stop_rate`. The paper's schedule."""
 
@@ -33,14 +51,6 @@ class Plateau:
     def n_epochs(self, n_rows: int, batches_per_epoch: int) -> int:
         """Epochs at the most."""
         return self.max_epochs
-
-    def first_factor(self, n_rows: int) -> float:
-        """The full rate."""
-        return 1.0
-
-    def within_epoch(self, pace: Pace, progress: Float[Array, ""]) -> Float[Array, ""]:
-        """The factor of one step: constant through the epoch."""
-        return pace.factor
 
     def after_epoch(self, pace: Pace, loss: Float[Array, ""]) -> Pace:
         """Count the epochs without progress and cut the rate when they exceed the patience."""
@@ -58,7 +68,7 @@ class Plateau:
 
 @storable
 @dataclass(frozen=True)
-class Cosine:
+class Cosine(Schedule):
     """A fixed number of gradient steps, the rate falling along half a cosine from the full rate to zero.
 
     `enough_for`: the most rows that `steps` are enough for. With more rows they grow in proportion, up to `most_steps`,
@@ -68,7 +78,6 @@ class Cosine:
     steps: int = 2000
     enough_for: int | None = None
     most_steps: int = 60_000
-    stop_rate = 0.0
 
     def n_epochs(self, n_rows: int, batches_per_epoch: int) -> int:
         """Whole epochs that hold at least so many batches."""
@@ -86,31 +95,14 @@ class Cosine:
         """The factor after the share `progress` of all steps."""
         return pace.factor * (0.5 * (1 + jnp.cos(jnp.pi * progress)))
 
-    def after_epoch(self, pace: Pace, loss: Float[Array, ""]) -> Pace:
-        """Nothing to decide."""
-        return pace
-
 
 @storable
 @dataclass(frozen=True)
-class Constant:
+class Constant(Schedule):
     """A fixed number of epochs at one rate."""
 
     epochs: int = 2000
-    stop_rate = 0.0
 
     def n_epochs(self, n_rows: int, batches_per_epoch: int) -> int:
         """`epochs`, however many batches each has."""
         return self.epochs
-
-    def first_factor(self, n_rows: int) -> float:
-        """The full rate."""
-        return 1.0
-
-    def within_epoch(self, pace: Pace, progress: Float[Array, ""]) -> Float[Array, ""]:
-        """The full rate."""
-        return pace.factor
-
-    def after_epoch(self, pace: Pace, loss: Float[Array, ""]) -> Pace:
-        """Nothing to decide."""
-        return pace

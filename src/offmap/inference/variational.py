@@ -22,7 +22,7 @@ from offmap.objectives import (
 from offmap.optimize import Training, minimize
 from offmap.prior import GaussianPrior
 
-SMALL_TABLE = 1500  # rows; larger ones need more units, more and smaller steps, and less of the prior
+SMALL_TABLE = 1500  # rows; larger ones need more units, more and other steps, and less of the prior
 
 
 @storable

@@ -190,8 +190,9 @@ INVESTIGATED: dict[tuple[str, str], str] = {
     ),
     ("chains", "default energy seed 0"): (
         "Eleven minutes of one core, and 8,000 draws a chain. The noise is estimated as 0.042 of the target's std, the "
-        "smallest of all tables, and the posterior is as narrow. Its error is the smallest of the row all the same. "
-        "Tried, on shorter chains: the coordinate that helps a little on wine (R-hat 1.7 after 500 draws, 1.5 without)."
+        "smallest of the small tables, and the posterior is as narrow. Its error is the smallest of the row all the "
+        "same. Tried, on shorter chains: the coordinate that helps a little on wine (R-hat 1.7 after 500 draws, 1.5 "
+        "without)."
     ),
     ("entropy", "boston hmc"): (
         "Not explained. The chains agree with each other, the error agrees with the paper's, and the same code is "
