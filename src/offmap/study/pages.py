@@ -49,7 +49,8 @@ _SHIFTS = {
     "aurc": "Area under the risk-coverage curve: 0 is the order of the errors themselves, 1 a random order",
 }
 _HOW_TO_READ = f"""\
-Ours first, the paper's in brackets; mean ± std over seeds where there is more than one; the best of our row in bold.
+Ours first, the paper's in brackets; mean ± std over seeds where there is more than one (how many is in the commands of
+[README.md](README.md)); the best of our row in bold.
 "{NOT_RUN}" was not run, "{NOT_APPLICABLE}" does not apply, "NA" is not in the paper; at a "{WRONG}" the chains of `hmc`
 have not mixed, so the number is not quite the posterior's. A letter marks a number that differs from the paper's
 beyond noise: by more than .01 (AUC), 20 nats (entropy), 10% (RMSE) or 0.1 nats (LPP), and by more than three stds over
