@@ -209,10 +209,6 @@ INVESTIGATED: dict[tuple[str, str], str] = {
         "an epoch, which gives -287 over three seeds that scatter by 45, but takes `funn-hyvi` on yacht from 104 to 37 "
         "(one seed), where the paper has 113, so it is hardly what the paper did."
     ),
-    ("entropy", "wine nn-hyvi"): (
-        "It is 4 beyond the limit, and the seeds' std is 31. AUC and error agree with the paper's. Tried: leaving out "
-        "the last, smaller batch of an epoch, which gives -277 with seed 0, where it is -322 otherwise."
-    ),
     ("rmse", "yacht funn-hyvi"): (
         "The ten seeds scatter by 0.24, so that their mean is known to 0.08; 1.18 would be near enough. One of 31 test "
         "rows decides, row 251, the fastest of its hull, whose error is 6.6 with seed 0; without the three worst rows "
