@@ -110,17 +110,6 @@ def test_more_steps_are_smaller_ones() -> None:
     assert training.schedule.first_factor(15) == training.schedule.first_factor(7) == 1.0
 
 
-@pytest.mark.parametrize(("longest", "share"), [(None, 1.0), (2.0, 1.0), (0.25, 0.25)])
-def test_gradients_that_are_too_long_are_shortened(longest: float | None, share: float) -> None:
-    """The slope is one everywhere, so a shortened gradient goes as much less far."""
-    plain = Training(learning_rate=0.01, batch_size=30, schedule=Constant(epochs=5), optimizer="momentum")
-    far, less = (
-        minimize(KEY, Minimise(training, slope), jnp.zeros(1), MODEL, DATA).parameters
-        for training in (plain, replace(plain, longest_gradient=longest))
-    )
-    np.testing.assert_allclose(less, share * far, rtol=1e-6)
-
-
 def test_muon_moves_weight_matrices_in_all_directions_alike() -> None:
     """Down a constant slope G = U diag(s) V^T, a step along U V^T, however much the s differ; biases go as by Adam."""
     start = Hypernet.initial(KEY, Network(n_inputs=5, hidden=(4,)), latent=3, hidden=())

@@ -28,7 +28,6 @@ class Training:
 
     `muon_beyond`: with more rows than these, the optimizer is Muon, which moves weight matrices in all directions alike
     and so gets further in as many steps. It is for families that have `layers`.
-    `longest_gradient`: longer ones are shortened to it, so that no single row throws the training off its path.
     """
 
     learning_rate: float
@@ -36,17 +35,12 @@ class Training:
     schedule: Plateau | Cosine | Constant
     optimizer: Literal["adam", "momentum"] = "adam"
     muon_beyond: int | None = None
-    longest_gradient: float | None = None
 
     def direction(self, n_rows: int) -> optax.GradientTransformation:
         """The optimiser's update before the learning rate: it is multiplied in by the loop, step by step."""
         if self.muon_beyond is not None and n_rows > self.muon_beyond:
-            rule = _muon()
-        else:
-            rule = optax.scale_by_adam() if self.optimizer == "adam" else optax.trace(decay=0.9)
-        if self.longest_gradient is None:
-            return rule
-        return optax.chain(optax.clip_by_global_norm(self.longest_gradient), rule)
+            return _muon()
+        return optax.scale_by_adam() if self.optimizer == "adam" else optax.trace(decay=0.9)
 
     def batches_per_epoch(self, n_rows: int) -> int:
         """Every row is used once an epoch, so the last batch may be smaller."""

@@ -35,10 +35,8 @@ METHODS: dict[str, Method] = {
     "ensemble": Ensemble(
         training=Training(
             learning_rate=0.01,
-            batch_size=50,
-            schedule=Constant(epochs=1000),
-            optimizer="momentum",
-            longest_gradient=20.0,  # rare, but protein has rows that end the training without it
+            batch_size=100,
+            schedule=Cosine(steps=10_000, enough_for=1000, most_steps=300_000),
         )
     ),
     "mfvi": replace(_IN_PARAMETER_SPACE, family=MeanFieldStart(), training=_TRAINING),
