@@ -10,6 +10,7 @@ import pytest
 from sklearn.model_selection import KFold, train_test_split
 
 from offmap.inference import METHODS, Method
+from offmap.inference.ensemble import Ensemble
 from offmap.inference.variational import Variational
 from offmap.metrics import auc, rmse
 from offmap.objectives import Comparison
@@ -45,11 +46,13 @@ ON_LARGE_TABLES = {
     "more and smaller steps of Muon (default)": DEFAULT,
 }
 
+ENSEMBLE = METHODS["ensemble"]
+assert isinstance(ENSEMBLE, Ensemble)
 ENSEMBLES = {
     "1,000 epochs of momentum, as in the paper but for their number": Training(
         learning_rate=0.01, batch_size=50, schedule=Constant(epochs=1000), optimizer="momentum"
     ),
-    "10,000 steps of Adam, falling (default)": METHODS["ensemble"].training,  # type: ignore[attr-defined]
+    "10,000 steps of Adam, falling (default)": ENSEMBLE.training,
 }
 
 
@@ -133,7 +136,7 @@ def held_out_error(table: Split, training: Training) -> float:
     """Of ensembles that learned nine tenths of the training rows, on the rest: five of ten folds."""
     X, y, errors = table.X_train, table.y_train, []
     for kept, left_out in list(KFold(10, shuffle=True, random_state=0).split(X))[:5]:
-        method = replace(METHODS["ensemble"], training=training)
+        method = replace(ENSEMBLE, training=training)
         model = DiverseRegressor(method, noise_std=1.0, random_state=0).fit(X[kept], y[kept])
         errors.append(model.predict(X[left_out]) - y[left_out])
     return float(np.sqrt(np.mean(np.concatenate(errors) ** 2)))
