@@ -16,6 +16,7 @@ from offmap.cli import app
 from offmap.study.differences import differs, reason
 from offmap.study.figures import _density, _name, _pooled
 from offmap.study.findings import FINDINGS
+from offmap.study.measure import quantiles
 from offmap.study.pages import tables_page
 from offmap.study.paper import PUBLISHED_DATASETS, PUBLISHED_METHODS, Published, best_published, published
 from offmap.study.protocol import SMALL
@@ -32,6 +33,7 @@ from offmap.study.tables import (
     of_protocol,
     row_texts,
     under_shifts,
+    with_changes,
 )
 from tests.study_records import alarm_records, as_published, changed, default_records, record
 
@@ -209,6 +211,26 @@ def test_findings_count_and_conclude_only_where_most_tables_agree() -> None:
     assert "What the numbers say" not in readme_page(Study.of(records[:1]), [])
 
 
+def test_a_variant_stands_beside_its_protocol() -> None:
+    errors = {"default": (0.5, 0.6, 0.7), "default:noise=0.1": (0.4, 0.5)}
+    records = [
+        record(protocol, "yacht", "ensemble", seed, rmse=error, auc=0.99)
+        for protocol, every in errors.items()
+        for seed, error in enumerate(every)
+    ]
+    records.append(record("paper:prior_std=1", "boston", "hmc", auc=0.9, rmse=2.0, rhat=1.2, ess=9.0))
+    study = Study.of(records)
+    rows = with_changes(study).splitlines()[2:]
+    none, no = "n/a (n/a)", "(\N{EN DASH})"
+    assert rows == [
+        f"| `default:noise=0.1` | yacht | ensemble | 2 | 0.9900 (0.9900) | 0.450 (0.600) | {none} | {none} |",
+        f"| `paper:prior_std=1` | boston | hmc | 1 | 0.9000 ✗ {no} | 2.00 ✗ {no} | n/a {no} | n/a {no} |",
+    ]
+    page = readme_page(study, [])
+    assert "| other settings | 3 |" in page
+    assert "--protocol default:noise=0.1 --datasets yacht --methods ensemble --seeds 2 " in page
+
+
 def test_hours_are_those_of_two_busy_cores() -> None:
     study = Study.of(
         [record("paper", "yacht", "hmc", n, seconds=1800.0, cores=1 + n, rhat=1.0, ess=1e4) for n in (0, 1)]
@@ -274,7 +296,7 @@ def test_no_runs_are_an_error_that_says_what_to_do(tmp_path: Path) -> None:
 
 
 def normal_quantiles(mean: float) -> list[float | None]:
-    values = np.sort(np.random.default_rng(0).standard_normal(10_001) + mean)[::50]
+    values = np.sort(np.random.default_rng(0).standard_normal(10_001) + mean)[::200]
     return [None, *(float(value) for value in values[1:])]
 
 
@@ -308,10 +330,19 @@ def test_pictures_say_which_chains_have_not_mixed() -> None:
 
 def test_densities_are_those_that_the_quantiles_came_from() -> None:
     values = _pooled([with_curves("yacht", "hmc", 0), with_curves("yacht", "hmc", 1)], "u_ood")
-    assert len(values) == 2 * 200  # without the nulls
     x = np.linspace(-1, 7, 300)
     assert _density(values, x) == pytest.approx(np.exp(-0.5 * (x - 3) ** 2), abs=0.1)
     assert np.all(_density(np.array([]), x) == 0)
+
+
+def test_an_extreme_row_weighs_as_one_row_and_rows_without_u_as_none() -> None:
+    ordinary = np.linspace(0, 1, 10_000)
+    far = np.append(ordinary, 50.0)  # the largest quantile is this row alone
+    values = _pooled([record("paper", "yacht", "hmc", u_ood=[*quantiles(far), None])], "u_ood")
+    x = np.linspace(-1, 51, 2000)
+    assert _density(values, x)[x > 2].max() < 0.02
+    assert np.mean(values > 2) <= 0.02  # one gap of fifty
+    assert not len(_pooled([record("paper", "yacht", "hmc", u_ood=[None])], "u_ood"))
 
 
 @pytest.mark.skipif(not RESULTS.exists(), reason="the study's results are not here")

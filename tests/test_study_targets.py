@@ -51,6 +51,7 @@ def test_chains_that_did_not_mix_are_marked_and_missed() -> None:
         record("paper", "yacht", "hmc", 0, auc=0.9, rhat=1.01, ess=1000.0),
         record("paper", "yacht", "hmc", 1, auc=0.9, rhat=1.0101, ess=2000.0),
         record("default", "yacht", "hmc", 0, auc=0.9, rhat=1.0, ess=999.0),
+        record("default:noise=0.1", "yacht", "hmc", 0, auc=0.9, rhat=2.0, ess=9.0),  # not judged
     ]
     assert list(verdicts("chains", records).values()) == [True, False, False]
     table = hmc_diagnostics(Study.of(records))

@@ -140,9 +140,13 @@ app.add_typer(study, name="study")
 class _StudyRun(NamedTuple):
     """The options of `offmap study run`."""
 
-    protocol: Annotated[str, typer.Option(help="paper, default, shifts, alarms, or quick (to try the machinery).")] = (
-        "paper"
-    )
+    protocol: Annotated[
+        str,
+        typer.Option(
+            help="paper, default, shifts, alarms, or quick (to try the machinery); with settings changed as in "
+            "default:activation=tanh,hidden=50+50,noise=0.1,prior_std=0.5."
+        ),
+    ] = "paper"
     datasets: Annotated[list[str] | None, typer.Option(help="Keys, with commas between; all without.")] = None
     methods: Annotated[list[str] | None, typer.Option(help="Keys of methods and baselines; all without.")] = None
     seeds: Annotated[int, typer.Option(min=1, help="How many: 3 means 0, 1 and 2.")] = 1

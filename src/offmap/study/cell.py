@@ -19,14 +19,15 @@ from offmap.regressor import DiverseRegressor
 from offmap.study.alarms import Alarm, alarm_of_baseline, alarm_of_detector, rung
 from offmap.study.baselines import BASELINES, Scorer
 from offmap.study.measure import Split, accuracy, bands, entropies, fitted, separation, shift
-from offmap.study.protocol import PROTOCOLS, Setup
+from offmap.study.protocol import Setup
 from offmap.study.record import KEYS, Cell, Record
 from offmap.study.shifts import SHIFTS
+from offmap.study.variants import protocol_named
 
 
 def run_cell(cell: Cell, data_dir: Path | None = None) -> Record:
     """Fit and measure one cell. All but its costs depends on the cell and the number of processors alone."""
-    protocol = PROTOCOLS[cell.protocol]
+    protocol = protocol_named(cell.protocol)
     setup, table = protocol.setups[cell.dataset], load_dataset(cell.dataset, data_dir)
     record = dict.fromkeys(KEYS) | cell._asdict()
     record |= MEASUREMENTS[protocol.measured](cell, setup, table)

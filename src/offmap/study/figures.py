@@ -29,6 +29,7 @@ SETS = {"u_train": ("training rows", BLUE), "u_test": ("test rows", GREEN), "u_o
 HEIGHT = 0.92  # of a curve, in steps from method to method
 NONE_MISSED = 1e-4  # one of 10,000 draws of nu: fewer cannot be told from none
 WIDTH = 9.2  # inches
+IN_A_GAP = 8  # values between two quantiles
 
 
 def draw_wave(path: Path, methods: ByMethod) -> None:
@@ -41,8 +42,16 @@ def draw_wave(path: Path, methods: ByMethod) -> None:
 
 
 def _pooled(records: Sequence[Record], key: str) -> np.ndarray:
-    """The quantiles of all seeds; those of rows whose U is -inf are left out."""
-    return np.array([value for record in records for value in record[key] or [] if value is not None], float)
+    """Values of U that stand for the rows of all seeds; those of rows whose U is -inf are left out."""
+    finite = [[value for value in record[key] or [] if value is not None] for record in records]
+    return np.concatenate([np.empty(0), *(_between(np.array(values, float)) for values in finite if values)])
+
+
+def _between(quantiles: np.ndarray) -> np.ndarray:
+    """As many values in every gap between neighbours: as many rows lie there, and an extreme is but one row."""
+    gaps = max(1, len(quantiles) - 1)
+    places = (np.arange(gaps * IN_A_GAP) + 0.5) / IN_A_GAP
+    return np.interp(places, np.arange(len(quantiles)), quantiles)
 
 
 def _common_range(methods: ByMethod) -> tuple[float, float]:
@@ -58,7 +67,7 @@ def _common_range(methods: ByMethod) -> tuple[float, float]:
 
 
 def _density(values: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """A kernel density at `x`, scaled to a height of 1. Quantiles stand for their rows: each has the same weight."""
+    """A kernel density at `x`, scaled to a height of 1."""
     if not len(values):
         return np.zeros_like(x)
     middle = np.diff(np.quantile(values, [0.25, 0.75]))[0] / 1.35

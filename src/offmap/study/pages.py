@@ -14,6 +14,7 @@ from offmap.study.tables import (
     hmc_diagnostics,
     of_protocol,
     under_shifts,
+    with_changes,
 )
 
 _PAPER = {
@@ -64,6 +65,10 @@ _RINGING = """\
 Every seed is another split, a fifth of the rows for testing. The alarm is the default detector's, and each kind of
 evidence alone; `knn-distance` and `isolation-forest` are calibrated on the same rows in the same way. Mean over splits:
 for false alarms ± its standard error (✗ is beyond the promised rate by three of them), elsewhere ± the std."""
+_CHANGED = """\
+Means over seeds under a protocol with the settings changed that stand behind its name; in brackets those of the
+protocol itself. The default's settings were chosen on other rows: these are test rows, to show, not to choose.
+`offmap study run` takes any such name."""
 _NONE = "Not run."
 _CHAINS = """\
 The worst of 200 predictions, at training rows and at rows of nu. Limits: R-hat 1.01, bulk ESS 1,000; ✗ is beyond."""
@@ -88,6 +93,7 @@ def tables_page(study: Study) -> str:
     parts += _section(_HELD_OUT, _SHIFTS, partial(under_shifts, study)) if any(study.cells("shifts")) else [_NONE]
     parts += ["## Alarms"]
     parts += _alarms(study) if any(study.cells("alarms")) else [_NONE]
+    parts += ["## Other settings", *([_CHANGED, with_changes(study)] if study.variants() else [_NONE])]
     parts += ["## Did the chains mix?", _CHAINS, hmc_diagnostics(study), "## One cell again", _how_to_rerun(study)]
     return "\n\n".join(parts) + "\n"
 

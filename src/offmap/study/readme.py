@@ -1,13 +1,14 @@
 """README.md of the results: what was reproduced, what was not and why. Every number is counted from the records."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from offmap.study.findings import FINDINGS
 from offmap.study.paper import PUBLISHED_DATASETS, PUBLISHED_METHODS
-from offmap.study.record import Cell
+from offmap.study.record import Cell, Record
 from offmap.study.summary import EXPECTED, Study
 from offmap.study.tables import grid
 from offmap.study.targets import INVESTIGATED, TARGETS, Verdict
+from offmap.study.variants import is_variant
 
 _INTRODUCTION = """\
 The paper's experiments from raw rows to tables, under its own settings (protocol `paper`), under ours (`default`),
@@ -39,18 +40,20 @@ def readme_page(study: Study, pictures: Sequence[str]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _hours(study: Study, protocol: str) -> float:
-    """What the fits of a protocol take on two processors that are never idle."""
-    return sum(record["seconds"] * record["cores"] for record in study.cells(protocol)) / 2 / 3600
+def _hours(records: Iterable[Record]) -> float:
+    """What the fits take on two processors that are never idle."""
+    return sum(record["seconds"] * record["cores"] for record in records) / 2 / 3600
 
 
 def _what_ran(study: Study) -> str:
-    protocols = list(dict.fromkeys(record["protocol"] for record in study.records))
+    groups: dict[str, list[Record]] = {}
+    for record in study.records:
+        group = "other settings" if is_variant(record["protocol"]) else record["protocol"]
+        groups.setdefault(group, []).append(record)
     rows = []
-    for protocol in protocols:
-        cells = list(study.cells(protocol))
-        fitted = sum(record["seconds"] for record in cells) / 3600
-        rows.append([protocol, str(len(cells)), f"{fitted:.2f}", f"{_hours(study, protocol):.2f}"])
+    for group, records in groups.items():
+        fitted = sum(record["seconds"] for record in records) / 3600
+        rows.append([group, str(len(records)), f"{fitted:.2f}", f"{_hours(records):.2f}"])
     return grid(["protocol", "cells", "hours of fitting, summed", "on 2 cores"], rows)
 
 
@@ -109,10 +112,9 @@ def _gallery(pictures: Sequence[str]) -> list[str]:
 
 def _commands(study: Study) -> str:
     protocols = list(dict.fromkeys(record["protocol"] for record in study.records))
-    hours = sum(_hours(study, protocol) for protocol in protocols)
     runs = [command for protocol in protocols for command in _run_commands(study, protocol)]
     lines = "\n".join([*runs, "offmap study report runs --out docs/results"])
-    return f"```\n{lines}\n```\n\n{_TIME.format(hours=hours)}"
+    return f"```\n{lines}\n```\n\n{_TIME.format(hours=_hours(study.records))}"
 
 
 def _run_commands(study: Study, protocol: str) -> list[str]:

@@ -21,9 +21,9 @@ from offmap.console import progress_bar
 from offmap.datasets import load_dataset
 from offmap.progress import report
 from offmap.study.baselines import BASELINES
-from offmap.study.protocol import PROTOCOLS
 from offmap.study.record import Cell, Record
 from offmap.study.runs import add_record, read_runs
+from offmap.study.variants import protocol_named
 from offmap.study.worker import work
 
 SECONDS_BETWEEN_REPORTS = 1.0
@@ -48,7 +48,7 @@ class Running(NamedTuple):
 
 def chosen_cells(protocol: str, datasets: Sequence[str], methods: Sequence[str], seeds: Sequence[int]) -> list[Cell]:
     """Every combination, in the order given; no datasets or no methods means all. Unknown names are errors."""
-    setups = chosen_by_name(protocol, PROTOCOLS, "protocol").setups
+    setups = protocol_named(protocol).setups
     cells = []
     for dataset in datasets or setups:
         known = {**chosen_by_name(dataset, setups, "dataset").methods, **dict.fromkeys(BASELINES)}

@@ -9,6 +9,7 @@ from offmap.study.paper import PUBLISHED_DATASETS, PUBLISHED_METHODS
 from offmap.study.protocol import SMALL
 from offmap.study.record import Cell, Record
 from offmap.study.runs import ORDER, place
+from offmap.study.variants import is_variant
 
 EXPECTED = tuple(
     Cell("paper", dataset, method, seed)
@@ -53,6 +54,10 @@ class Study:
         """The datasets, or the methods, that a protocol has records of."""
         known, found = ORDER[1 if what == "dataset" else 2], {record[what] for record in self.cells(protocol)}
         return [*(name for name in known if name in found), *sorted(found - set(known))]
+
+    def variants(self) -> list[tuple[str, str, str]]:
+        """Protocol, dataset and method of every cell that was run with settings changed."""
+        return list(dict.fromkeys(Cell.of(record)[:3] for record in self.records if is_variant(record["protocol"])))
 
     def over_seeds(self, quantity: str, protocol: str, dataset: str, method: str) -> OverSeeds | None:
         """A number over the seeds of a cell; None where it was not run, or a seed has no such number."""

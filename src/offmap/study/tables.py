@@ -10,6 +10,7 @@ from offmap.study.differences import differs, footnote, is_better
 from offmap.study.paper import LARGER_IS_BETTER, PUBLISHED_DATASETS, PUBLISHED_METHODS, best_published, published
 from offmap.study.record import ESS_LIMIT, RATES, RHAT_LIMIT, Record, is_unmixed
 from offmap.study.summary import OverSeeds, Study
+from offmap.study.variants import base_of
 
 NOT_RUN, NOT_APPLICABLE, WRONG = "\N{EN DASH}", "n/a", "✗"
 DECIMALS = {"auc": 4, "auc_test": 4, "auc_permuted": 4, "lpp": 2, "lpp_variance_only": 2, "error_ratio": 2, "aurc": 2}
@@ -166,6 +167,28 @@ def alarm_power(study: Study, quantity: str) -> str:
 
     lookup = Lookup(number=number, was_run=lambda dataset, kind: kind in found[dataset])
     return grid(["", *kinds], [[dataset, *_cells(quantity, dataset, kinds, lookup)] for dataset in found])
+
+
+def with_changes(study: Study) -> str:
+    """What changed settings give: a row for each dataset and method of a variant, its protocol's in brackets."""
+    quantities = {"auc": "AUC", "rmse": "RMSE", "lpp": "LPP", "entropy_predictor": "entropy in predictor space"}
+    rows = []
+    for protocol, dataset, method in study.variants():
+        n_seeds = len(list(study.cells(protocol, dataset, method)))
+        pairs = (_changed(study, quantity, protocol, dataset, method) for quantity in quantities)
+        rows.append([f"`{protocol}`", dataset, method, str(n_seeds), *pairs])
+    return grid(["protocol", "dataset", "method", "seeds", *quantities.values()], rows)
+
+
+def _changed(study: Study, quantity: str, protocol: str, dataset: str, method: str) -> str:
+    lookups = [_lookup(study, quantity, name) for name in (protocol, base_of(protocol))]
+    means = [number.mean if (number := lookup.number(dataset, method)) else None for lookup in lookups]
+    decimals = decimals_for(quantity, [mean for mean in means if mean is not None])
+    changed, unchanged = (
+        _cell(None if mean is None else f"{mean:.{decimals}f}", dataset, method, lookup)
+        for mean, lookup in zip(means, lookups, strict=True)
+    )
+    return f"{changed} ({unchanged})"
 
 
 def hmc_diagnostics(study: Study) -> str:

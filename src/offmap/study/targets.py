@@ -8,6 +8,7 @@ from offmap.study.paper import PUBLISHED_DATASETS, best_published, published
 from offmap.study.protocol import SMALL
 from offmap.study.record import is_unmixed
 from offmap.study.summary import EXPECTED, OverSeeds, Study
+from offmap.study.variants import is_variant
 
 JUDGED = ("hmc", "ensemble", "nn-hyvi", "funn-hyvi")
 AUC_SLACK, ENTROPY_SLACK, ERROR_SLACK = 0.01, 20.0, 1.1
@@ -58,7 +59,7 @@ def _of_error(study: Study) -> Iterator[Verdict]:
 
 def _of_chains(study: Study) -> Iterator[Verdict]:
     for record in study.records:
-        if record["method"] == "hmc" and record["protocol"] != "quick":
+        if record["method"] == "hmc" and record["protocol"] != "quick" and not is_variant(record["protocol"]):
             name = f"{record['protocol']} {record['dataset']} seed {record['seed']}"
             if record["rhat"] is None:
                 yield Verdict(name, False, "not measured")
