@@ -13,6 +13,7 @@ from offmap.schedules import Constant, Cosine, Plateau
 
 __all__ = ["METHODS", "PAPER_METHODS", "PAPER_METHODS_LARGE", "SMALL_TABLE", "Fit", "Method"]
 
+_ONE_NETWORK = Cosine(steps=10_000, enough_for=1000, most_steps=300_000)
 _TRAINING = Training(learning_rate=0.01, batch_size=500, schedule=Cosine(steps=2000, enough_for=SMALL_TABLE))
 _IN_PARAMETER_SPACE = Variational(
     family=HypernetStart(),
@@ -31,14 +32,8 @@ _IN_PREDICTOR_SPACE = replace(
 
 METHODS: dict[str, Method] = {
     "hmc": HMC(),
-    "mc-dropout": MCDropout(training=Training(learning_rate=1e-3, batch_size=50, schedule=Constant(epochs=1000))),
-    "ensemble": Ensemble(
-        training=Training(
-            learning_rate=0.01,
-            batch_size=100,
-            schedule=Cosine(steps=10_000, enough_for=1000, most_steps=300_000),
-        )
-    ),
+    "mc-dropout": MCDropout(training=Training(learning_rate=3e-3, batch_size=100, schedule=_ONE_NETWORK)),
+    "ensemble": Ensemble(training=Training(learning_rate=0.01, batch_size=100, schedule=_ONE_NETWORK)),
     "mfvi": replace(_IN_PARAMETER_SPACE, family=MeanFieldStart(), training=_TRAINING),
     "funn-mfvi": replace(_IN_PREDICTOR_SPACE, family=MeanFieldStart(), training=_TRAINING),
     "nn-hyvi": _IN_PARAMETER_SPACE,

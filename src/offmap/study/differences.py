@@ -25,11 +25,11 @@ The estimate needs independent draws of theta, and theta has many equivalent mod
 it depends on how many and how long the chains are. Predictions, by which the chains are judged, do not."""
 UNKNOWN_PRIOR = """\
 It moves with the prior's std, and the published families had different ones: 0.707, as stated, reproduces `hmc`, and
-0.5 `nn-hyvi` and `funn-hyvi` (yacht's predictor entropy is 263 under 0.707, 105 under 0.5, 113 in the paper). They are
-used for those three, and 0.707 for the others; which one the paper had for each is not known."""
+0.5 `nn-hyvi` and `funn-hyvi` ("Other settings" below has some of both). They are used for those three, 0.707 for the
+others; which one the paper had for each is not known."""
 OTHER_NOISE = """\
-The paper prints sigma_l = 0.2 for navalC. Its entropies are those of 0.2, which is used (under 0.02 `funn-hyvi` has
--1009 in predictor space and `nn-hyvi` -836), but no density under 0.2 can be as high as the LPP that it reports for
+The paper prints sigma_l = 0.2 for navalC. Its entropies are those of 0.2, which is used ("Other settings" below has
+0.02), but no density under 0.2 can be as high as the LPP that it reports for
 `mc-dropout` and `ensemble`: 0.02 fits those two. Where it had which is not known."""
 
 # By quantity, dataset and method; the first that fits.

@@ -13,8 +13,8 @@ from offmap.study.variants import is_variant
 _INTRODUCTION = """\
 The paper's experiments from raw rows to tables, under its own settings (protocol `paper`), under ours (`default`),
 with parts of the tables held out (`shifts`), and how often the alarm rings over many splits (`alarms`). Every number is
-in [tables.md](tables.md), every cell in [study.jsonl](study.jsonl). This page is made from those cells, and so
-is every number in it but those of what was tried where a cell misses its target."""
+in [tables.md](tables.md), every cell in [study.jsonl](study.jsonl), and this page is made from those cells. Where a
+cell misses its target, what was tried with other settings is there, too ([table](tables.md#other-settings))."""
 _TIME = """\
 The cells here took {hours:.1f} hours of fitting on 2 cores; measuring them comes on top. A run can be stopped at any
 time and goes on where it was. The report takes seconds, and the same cells give the same pages, byte for byte."""

@@ -185,7 +185,7 @@ def _changed(study: Study, quantity: str, protocol: str, dataset: str, method: s
     means = [number.mean if (number := lookup.number(dataset, method)) else None for lookup in lookups]
     decimals = decimals_for(quantity, [mean for mean in means if mean is not None])
     changed, unchanged = (
-        _cell(None if mean is None else f"{mean:.{decimals}f}", dataset, method, lookup)
+        _cell(None if mean is None else f"{round(mean, decimals) + 0.0:.{decimals}f}", dataset, method, lookup)
         for mean, lookup in zip(means, lookups, strict=True)
     )
     return f"{changed} ({unchanged})"
