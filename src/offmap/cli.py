@@ -143,8 +143,8 @@ class _StudyRun(NamedTuple):
     protocol: Annotated[
         str,
         typer.Option(
-            help="paper, default, shifts, alarms, or quick (to try the machinery); with settings changed as in "
-            "default:activation=tanh,hidden=50+50,noise=0.1,prior_std=0.5."
+            help="paper, default, shifts, alarms, or quick (to try the machinery); with other settings as in "
+            "default:noise=0.1,hidden=50+50 (also prior_std and activation)."
         ),
     ] = "paper"
     datasets: Annotated[list[str] | None, typer.Option(help="Keys, with commas between; all without.")] = None
