@@ -49,6 +49,13 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path / "cache"
 
 
+@pytest.fixture(autouse=True, scope="module")
+def forgets_programs() -> Iterator[None]:
+    """Linux lets a process have 65,530 pieces of memory, and the compiled programs of all tests together need more."""
+    yield
+    jax.clear_caches()
+
+
 @pytest.fixture(autouse=True)
 def heeds_ctrl_c() -> Iterator[None]:
     """Shells have their background jobs ignore Ctrl-C, and so would tests that run in one."""

@@ -24,6 +24,7 @@ class WeightedLeastSquares:
     members: int = 20
 
     density: ClassVar[Density] = "gaussian"
+    may_be_smooth: ClassVar[bool] = False
     networks_at_once: ClassVar[int] = 20
 
     def fit(self, key: Key, model: Model, data: Data) -> Fit:

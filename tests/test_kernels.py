@@ -3,6 +3,7 @@
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -21,10 +22,13 @@ SIZES = [(1, 1, 1, 1), (3, 7, 2, 5), (5, 8, 13, 16), (40, 203, 13, 50), (9, 4, 3
 
 
 @needs_kernels
+@pytest.mark.parametrize("activation", kernels.ACTIVATIONS)
 @pytest.mark.parametrize("size", SIZES)
-def test_draws_and_their_gradients_are_those_of_plain_jax(size: tuple[int, int, int, int]) -> None:
+def test_draws_and_their_gradients_are_those_of_plain_jax(
+    size: tuple[int, int, int, int], activation: Literal["relu", "gelu"]
+) -> None:
     s, n, d, h = size
-    network = Network(n_inputs=d, hidden=(h,))
+    network = Network(n_inputs=d, hidden=(h,), activation=activation)
     theta_key, x_key, weight_key = jax.random.split(jax.random.key(s), 3)
     thetas = jax.random.normal(theta_key, (s, network.n_parameters))
     X, weight = jax.random.normal(x_key, (n, d)), jax.random.normal(weight_key, (s, n))
@@ -33,7 +37,7 @@ def test_draws_and_their_gradients_are_those_of_plain_jax(size: tuple[int, int, 
         values, pull = jax.vjp(draws, thetas, X)
         return (values, *pull(weight))
 
-    compiled, plain = value_and_gradients(kernels.one_layer_draws), value_and_gradients(network.plain_draws)
+    compiled, plain = value_and_gradients(network.draws), value_and_gradients(network.plain_draws)
     for ours, theirs in zip(compiled, plain, strict=True):
         scale = float(jnp.max(jnp.abs(theirs)))
         # Sums of up to n * h float32 products, in another order.
@@ -45,15 +49,28 @@ def test_draws_under_vmap_are_those_one_by_one() -> None:
     network = Network(n_inputs=3, hidden=(6,))
     thetas = jax.random.normal(jax.random.key(0), (2, 4, network.n_parameters))
     X = jax.random.normal(jax.random.key(1), (2, 5, 3))
-    together = jax.vmap(kernels.one_layer_draws)(thetas, X)
-    np.testing.assert_array_equal(together[1], kernels.one_layer_draws(thetas[1], X[1]))
+    together = jax.vmap(network.draws)(thetas, X)
+    np.testing.assert_array_equal(together[1], network.draws(thetas[1], X[1]))
 
 
 @needs_kernels
-def test_nan_in_the_weights_is_not_swallowed_by_the_relu() -> None:
-    network = Network(n_inputs=2, hidden=(3,))
+def test_a_smooth_unit_far_from_its_corner_is_zero_or_linear() -> None:
+    """Where e^x would overflow or underflow: GELU(a) is a or 0 there, and its slope 1 or 0."""
+    network = Network(n_inputs=1, hidden=(1,), activation="gelu")
+    theta = jnp.array([1.0, 0.0, 1.0, 0.0])
+    X = jnp.array([-1e4, -100.0, -20.0, 20.0, 100.0, 1e4])[:, None]
+    np.testing.assert_allclose(network.draws(theta[None], X)[0], np.maximum(X[:, 0], 0), atol=1e-6)
+    for row, x in enumerate(X[:, 0]):
+        gradient = jax.grad(lambda theta, row=row: network.draws(theta[None], X)[0, row])(theta)
+        np.testing.assert_allclose(gradient, [max(x, 0), x > 0, max(x, 0), 1], atol=1e-6)
+
+
+@needs_kernels
+@pytest.mark.parametrize("activation", kernels.ACTIVATIONS)
+def test_nan_in_the_weights_is_not_swallowed_by_the_activation(activation: Literal["relu", "gelu"]) -> None:
+    network = Network(n_inputs=2, hidden=(3,), activation=activation)
     thetas = jnp.ones((1, network.n_parameters)).at[0, 0].set(jnp.nan)
-    assert jnp.all(jnp.isnan(kernels.one_layer_draws(thetas, jnp.ones((5, 2)))))
+    assert jnp.all(jnp.isnan(network.draws(thetas, jnp.ones((5, 2)))))
 
 
 @needs_kernels

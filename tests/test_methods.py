@@ -11,6 +11,7 @@ import pytest
 from offmap.arrays import Array, Batch, Data, Key
 from offmap.families import MeanField, Posterior
 from offmap.inference import METHODS, PAPER_METHODS, PAPER_METHODS_LARGE, Fit, Method
+from offmap.inference.ensemble import Ensemble
 from offmap.inference.variational import Variational
 from offmap.inputs import UniformBox
 from offmap.model import Model
@@ -18,7 +19,7 @@ from offmap.network import Network
 from offmap.objectives import Comparison
 from offmap.optimize import Training
 from offmap.prior import GaussianPrior, GaussianProcessPrior
-from offmap.schedules import Constant, Cosine
+from offmap.schedules import Constant, Cosine, Plateau
 
 NOISE_STD, PRIOR_STD = 0.5, 0.7
 
@@ -206,3 +207,17 @@ def test_the_prior_has_less_to_say_the_more_rows_there_are(n_rows: int, weight: 
     log_density = float(model.parameter_prior.log_density(jnp.mean(thetas, axis=0)))
     expected = len(batch.y) / n_rows * weight * log_density
     np.testing.assert_allclose(values[0] - values[1], expected, rtol=1e-3)
+
+
+@pytest.mark.parametrize(("noise_std", "times"), [(0.09, 3), (0.11, 1)])
+@pytest.mark.parametrize("schedule", [Constant(epochs=4), Cosine(steps=8), Plateau(max_epochs=4)])
+def test_members_train_for_longer_where_there_is_little_noise(
+    schedule: Any, noise_std: float, times: int, small: tuple[Model, Data]
+) -> None:
+    """Two batches an epoch. Noise takes no part in the loss, so the length of the training is all that it changes."""
+    training = Training(learning_rate=0.01, batch_size=20, schedule=schedule)
+    model, key = replace(small[0], noise_std=jnp.float32(noise_std)), jax.random.key(3)
+    found = Ensemble(training=training, longer_if_nearly_exact=3).fit(key, model, small[1])
+    plain = Ensemble(training=training.longer(times)).fit(key, model, small[1])
+    assert len(found.trace["loss"]) == 4 * times
+    assert jnp.array_equal(draws_of(found.posterior, key), draws_of(plain.posterior, key))

@@ -116,7 +116,7 @@ def test_initial_weights_fill_their_layers_bounds() -> None:
 
 
 def test_bad_settings_are_named() -> None:
-    with pytest.raises(ValueError, match="activation is 'selu', but it must be one of: relu, tanh"):
+    with pytest.raises(ValueError, match="activation is 'selu', but it must be one of: relu, gelu, tanh"):
         Network(n_inputs=1, activation="selu")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="at least one unit"):
         Network(n_inputs=1, hidden=(5, 0))

@@ -21,7 +21,7 @@ run = CliRunner().invoke
     [
         ("", "noise, prior_std, hidden, activation"),
         ("width=50", "noise, prior_std, hidden, activation"),
-        ("activation=sine", "relu, tanh"),
+        ("activation=sine", "relu, gelu, tanh"),
         ("noise=-1", "above zero"),
         ("noise=", "above zero"),
         ("prior_std=inf", "above zero"),

@@ -6,6 +6,8 @@ import jax.numpy as jnp
 
 from offmap.arrays import Array, Float
 
+LITTLE_NOISE = 0.1  # of the target's std. A target with no more is known nearly exactly: there is little to overfit
+
 
 def gaussian_log_density(
     y: Float[Array, "*shape"], mean: Float[Array, "*shape"], std: Float[Array, ""] | float

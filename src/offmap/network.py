@@ -14,8 +14,8 @@ from offmap import kernels
 from offmap.arrays import Array, Float, Key
 from offmap.artifact import storable
 
-Activation = Literal["relu", "tanh"]
-ACTIVATIONS = {"relu": jax.nn.relu, "tanh": jnp.tanh}
+Activation = Literal["relu", "tanh", "gelu"]
+ACTIVATIONS = kernels.ACTIVATIONS | {"tanh": jnp.tanh}
 
 
 class Layer(NamedTuple):
@@ -91,13 +91,13 @@ class Network:
     @property
     def has_kernel(self) -> bool:
         """Whether compiled code does `draws`, with hidden values that never leave the registers."""
-        one_relu_layer = len(self.hidden) == 1 and self.activation == "relu" and self.n_outputs == 1
-        return one_relu_layer and kernels.are_here()
+        one_layer = len(self.hidden) == 1 and self.activation in kernels.ACTIVATIONS and self.n_outputs == 1
+        return one_layer and kernels.are_here()
 
     def draws(self, thetas: Float[Array, "s p"], X: Float[Array, "n d"]) -> Float[Array, "s n"]:
         """The single output at every row of X, for every theta: the innermost loop of everything here."""
         if thetas.dtype == X.dtype == jnp.float32 and self.has_kernel:
-            return kernels.one_layer_draws(thetas, X)
+            return kernels.one_layer_draws(thetas, X, self.activation)
         return self.plain_draws(thetas, X)
 
     def plain_draws(self, thetas: Float[Array, "s p"], X: Float[Array, "n d"]) -> Float[Array, "s n"]:

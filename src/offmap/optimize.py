@@ -2,7 +2,7 @@
 
 import functools
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Protocol
 
 import jax
@@ -41,6 +41,10 @@ class Training:
         if self.muon_beyond is not None and n_rows > self.muon_beyond:
             return _muon()
         return optax.scale_by_adam() if self.optimizer == "adam" else optax.trace(decay=0.9)
+
+    def longer(self, times: int) -> "Training":
+        """The same, for so many times as long."""
+        return replace(self, schedule=self.schedule.longer(times))
 
     def batches_per_epoch(self, n_rows: int) -> int:
         """Every row is used once an epoch, so the last batch may be smaller."""

@@ -4,6 +4,7 @@ import contextlib
 import functools
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, Literal, Self, overload
 
 import jax
@@ -13,6 +14,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.utils import check_random_state
 
+from offmap.activation import suited_activation
 from offmap.arrays import Array, Data, Float, Key
 from offmap.artifact import storable
 from offmap.cache import keep_compiled_programs
@@ -50,8 +52,10 @@ class DiverseRegressor(RegressorMixin, TableEstimator):
 
     method: a key of `METHODS`, or a value such as `dataclasses.replace(METHODS["hmc"], chains=8)`.
     noise_std: the target's noise in its own unit, or "auto": estimated from residuals of held-out rows.
-    hidden, activation: the widths of the network's hidden layers, and "relu" or "tanh" between them. Without widths
-        there is one layer, as in the paper, of 50 units for tables of up to 1,500 rows and of 100 for larger ones.
+    hidden: the widths of the network's hidden layers. Without them there is one layer, as in the paper, of 50 units for
+        tables of up to 1,500 rows and of 100 for larger ones.
+    activation: what is between the layers: "relu", "gelu" (smooth), "tanh", or "auto": ReLU, but GELU for an ensemble
+        where few rows know a smooth target nearly exactly. Held-out rows tell, and are asked if the noise is "auto".
     prior: None for theta ~ N(0, 0.4^2 I), a `GaussianPrior`, or a `GaussianProcessPrior` (the FuNN methods only).
     ood_inputs: where predictors should differ: the "box" of the training rows, a number for the box widened by it,
         "permuted" columns of theirs, or rows of your own.
@@ -65,7 +69,7 @@ class DiverseRegressor(RegressorMixin, TableEstimator):
         *,
         noise_std: float | Literal["auto"] = "auto",
         hidden: tuple[int, ...] | None = None,
-        activation: Literal["relu", "tanh"] = "relu",
+        activation: Literal["auto", "relu", "tanh", "gelu"] = "auto",
         prior: Prior | None = None,
         ood_inputs: Literal["box", "permuted"] | float | ArrayLike = "box",
         n_draws: int = 1000,
@@ -98,7 +102,8 @@ class DiverseRegressor(RegressorMixin, TableEstimator):
         """What learns the rows `X`."""
         by_rows = (50,) if len(X) <= SMALL_TABLE else (100,)
         hidden = by_rows if self.hidden is None else tuple(self.hidden)
-        return Network(n_inputs=X.shape[1], hidden=hidden, activation=self.activation)
+        activation = "relu" if self.activation == "auto" else self.activation
+        return Network(n_inputs=X.shape[1], hidden=hidden, activation=activation)
 
     def _fit(self, method: Method, network: Network, X: np.ndarray, y: np.ndarray) -> None:
         keep_compiled_programs()
@@ -113,17 +118,26 @@ class DiverseRegressor(RegressorMixin, TableEstimator):
             inputs=self._ood_inputs(x_scale, data),
         )
         if isinstance(self.noise_std, str):
-            noise_std = held_out_noise_std(noise_key, model, data)
+            model, noise_std = self._from_held_out_rows(noise_key, method, model, data)
         else:
-            noise_std = float(self.noise_std / y_scale.std)
-        model = Model(
-            network=network, prior=model.prior, noise_std=jnp.asarray(noise_std, jnp.float32), inputs=model.inputs
-        )
+            noise_std = float(self.noise_std) / float(y_scale.std)
+        model = replace(model, noise_std=jnp.asarray(noise_std, jnp.float32))
         fit = method.fit(fit_key, model, data)
-        self.method_, self.network_, self.posterior_, self.inputs_ = method, network, fit.posterior, model.inputs
+        self.method_, self.network_, self.posterior_, self.inputs_ = method, model.network, fit.posterior, model.inputs
         self.x_scale_, self.y_scale_, self.noise_std_ = x_scale, y_scale, noise_std * float(y_scale.std)
         self.trace_ = {name: np.asarray(values) for name, values in fit.trace.items()}
         self.draw_seed_ = seed
+
+    def _from_held_out_rows(self, key: Key, method: Method, model: Model, data: Data) -> tuple[Model, float]:
+        """The model with the activation that suits the rows, if it may be chosen, and the noise that it then leaves."""
+        noise_std = held_out_noise_std(key, model, data)
+        if self.activation != "auto" or not method.may_be_smooth:
+            return model, noise_std
+        activation = suited_activation(key, model, noise_std, data)
+        if activation == model.network.activation:
+            return model, noise_std
+        model = replace(model, network=replace(model.network, activation=activation))
+        return model, held_out_noise_std(key, model, data)
 
     def _validated(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         """The training rows as float64, or an error in the user's words."""

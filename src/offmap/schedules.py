@@ -1,7 +1,7 @@
 """How the learning rate falls while a problem is minimised, and when that ends."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -52,6 +52,10 @@ class Plateau(Schedule):
         """Epochs at the most."""
         return self.max_epochs
 
+    def longer(self, times: int) -> "Plateau":
+        """Patient for so many times as many epochs."""
+        return replace(self, patience=times * self.patience, max_epochs=times * self.max_epochs)
+
     def after_epoch(self, pace: Pace, loss: Float[Array, ""]) -> Pace:
         """Count the epochs without progress and cut the rate when they exceed the patience."""
         # |best|, since a relative step below a negative loss lies further down, not nearer to zero.
@@ -83,6 +87,10 @@ class Cosine(Schedule):
         """Whole epochs that hold at least so many batches."""
         return math.ceil(self._steps(n_rows) / batches_per_epoch)
 
+    def longer(self, times: int) -> "Cosine":
+        """So many times the steps, at the same full rate."""
+        return replace(self, steps=times * self.steps, most_steps=times * self.most_steps)
+
     def first_factor(self, n_rows: int) -> float:
         """The factor on the rate that makes it the full one."""
         return float((self.steps / self._steps(n_rows)) ** 0.25)
@@ -106,3 +114,7 @@ class Constant(Schedule):
     def n_epochs(self, n_rows: int, batches_per_epoch: int) -> int:
         """`epochs`, however many batches each has."""
         return self.epochs
+
+    def longer(self, times: int) -> "Constant":
+        """So many times the epochs."""
+        return replace(self, epochs=times * self.epochs)

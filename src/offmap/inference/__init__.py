@@ -5,8 +5,8 @@ from dataclasses import replace
 from offmap.inference.dropout import MCDropout
 from offmap.inference.ensemble import Ensemble
 from offmap.inference.hmc import HMC
-from offmap.inference.method import Fit, Method
-from offmap.inference.variational import SMALL_TABLE, HypernetStart, MeanFieldStart, Variational
+from offmap.inference.method import SMALL_TABLE, Fit, Method
+from offmap.inference.variational import HypernetStart, MeanFieldStart, Variational
 from offmap.objectives import Comparison
 from offmap.optimize import Training
 from offmap.schedules import Constant, Cosine, Plateau
@@ -37,7 +37,9 @@ _NEAR_ZERO = MeanFieldStart(mean_std=0.1)
 METHODS: dict[str, Method] = {
     "hmc": HMC(),
     "mc-dropout": MCDropout(training=Training(learning_rate=3e-3, batch_size=100, schedule=_ONE_NETWORK)),
-    "ensemble": Ensemble(training=Training(learning_rate=0.01, batch_size=100, schedule=_ONE_NETWORK)),
+    "ensemble": Ensemble(
+        training=Training(learning_rate=0.01, batch_size=100, schedule=_ONE_NETWORK), longer_if_nearly_exact=3
+    ),
     "mfvi": replace(_IN_PARAMETER_SPACE, family=_NEAR_ZERO, training=_TRAINING),
     "funn-mfvi": replace(_IN_PREDICTOR_SPACE, family=_NEAR_ZERO, training=_TRAINING),
     "nn-hyvi": _IN_PARAMETER_SPACE,

@@ -28,6 +28,7 @@ class MCDropout:
     decay: float = 0.1
 
     density: ClassVar[Density] = "gaussian"
+    may_be_smooth: ClassVar[bool] = False
     networks_at_once: ClassVar[int] = 6  # theta, its gradient, two averages, and copies
 
     def loss(

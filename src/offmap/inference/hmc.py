@@ -93,6 +93,7 @@ class HMC:
     most_doublings: int = 10
 
     density: ClassVar[Density] = "mixture"
+    may_be_smooth: ClassVar[bool] = False
 
     @property
     def networks_at_once(self) -> int:

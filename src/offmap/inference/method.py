@@ -6,6 +6,8 @@ from offmap.arrays import Array, Data, Key
 from offmap.families import Posterior
 from offmap.model import Model
 
+SMALL_TABLE = 1500  # rows; larger ones need more units, more and other steps, and less of the prior
+
 Density = Literal["mixture", "gaussian"]
 
 
@@ -22,6 +24,8 @@ class Method(Protocol):
     __dataclass_fields__: ClassVar[dict[str, Any]]
     # How p(y | x) is made of draws: a mixture of one Gaussian each, or one Gaussian with their mean and variance.
     density: ClassVar[Density]
+    # Whether activation="auto" may choose a smooth one. That was measured, not derived: see docs/design.md.
+    may_be_smooth: ClassVar[bool]
 
     @property
     def networks_at_once(self) -> int:

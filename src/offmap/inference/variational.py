@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from offmap.arrays import Array, Batch, Data, Float, Key
 from offmap.artifact import storable
 from offmap.families import Hypernet, MeanField
-from offmap.inference.method import Density, Fit
+from offmap.inference.method import SMALL_TABLE, Density, Fit
 from offmap.model import Model
 from offmap.network import Network
 from offmap.objectives import (
@@ -21,8 +21,6 @@ from offmap.objectives import (
 )
 from offmap.optimize import Training, minimize
 from offmap.prior import GaussianPrior
-
-SMALL_TABLE = 1500  # rows; larger ones need more units, more and other steps, and less of the prior
 
 
 @storable
@@ -78,6 +76,7 @@ class Variational:
     prior_weight_by_noise: float = 0.0
 
     density: ClassVar[Density] = "mixture"
+    may_be_smooth: ClassVar[bool] = False
 
     @property
     def networks_at_once(self) -> int:

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 
 from offmap.arrays import Array, Float, Int, Key
 from offmap.cache import cache_folder
+from offmap.cores import first_processor
 
 SWITCH = "OFFMAP_KERNELS"  # "off" for plain JAX
 FOLDER = Path(__file__).parent
@@ -24,6 +25,7 @@ SOURCES = ("predictors.cpp", "neighbours.cpp", "normals.cpp")
 COMPILERS = ("c++", "g++", "clang++")
 FLAGS = ("-std=c++17", "-O3", "-march=native", "-fno-math-errno", "-fPIC", "-shared", "-w")
 FLOATS_PER_VECTOR = 16
+ACTIVATIONS = {"relu": jax.nn.relu, "gelu": jax.nn.gelu}
 TARGETS = ("offmap_forward", "offmap_backward", "offmap_nearest", "offmap_normals")
 
 
@@ -70,19 +72,19 @@ def _library() -> Path | None:
 
 def _fingerprint(compiler: str) -> str:
     """What the machine code depends on: the source, the compiler and its flags, the processor, and XLA's headers."""
-    processor = Path("/proc/cpuinfo")
-    lines = processor.read_text().splitlines() if processor.exists() else [platform.processor()]
-    described = [line for line in lines if line.startswith(("model name", "flags"))][:2] or lines[:1]
+    described = first_processor()
+    processor = [described.get("model name", platform.processor()), described.get("flags", "")]
     sources = [(FOLDER / name).read_text() for name in (*SOURCES, "parallel.h")]
-    parts = [*sources, compiler, *FLAGS, platform.machine(), *described, version("jaxlib")]
+    parts = [*sources, compiler, *FLAGS, platform.machine(), *processor, version("jaxlib")]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:20]
 
 
-@jax.custom_vjp
-def one_layer_draws(thetas: Float[Array, "s p"], X: Float[Array, "n d"]) -> Float[Array, "s n"]:
-    """Values of one-hidden-layer ReLU networks at the rows of X, one network a row of `thetas`."""
+@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
+def one_layer_draws(thetas: Float[Array, "s p"], X: Float[Array, "n d"], activation: str) -> Float[Array, "s n"]:
+    """Values of one-hidden-layer networks at the rows of X, one network a row of `thetas`."""
     shape = jax.ShapeDtypeStruct((len(thetas), len(X)), jnp.float32)
-    return jax.ffi.ffi_call("offmap_forward", shape, vmap_method="sequential")(thetas, _by_column(X))
+    call = jax.ffi.ffi_call("offmap_forward", shape, vmap_method="sequential")
+    return call(thetas, _by_column(X), smooth=activation == "gelu")
 
 
 def _by_column(X: Float[Array, "n d"]) -> Float[Array, "d m"]:
@@ -90,18 +92,19 @@ def _by_column(X: Float[Array, "n d"]) -> Float[Array, "d m"]:
     return jnp.pad(X.T, ((0, 0), (0, -len(X) % FLOATS_PER_VECTOR)))
 
 
-def _forward(thetas: Float[Array, "s p"], X: Float[Array, "n d"]) -> tuple[Array, tuple[Array, Array]]:
-    return one_layer_draws(thetas, X), (thetas, X)
+def _forward(thetas: Float[Array, "s p"], X: Float[Array, "n d"], activation: str) -> tuple[Array, tuple[Array, Array]]:
+    return one_layer_draws(thetas, X, activation), (thetas, X)
 
 
-def _backward(inputs: tuple[Array, Array], gradient: Float[Array, "s n"]) -> tuple[Array, Array]:
+def _backward(activation: str, inputs: tuple[Array, Array], gradient: Float[Array, "s n"]) -> tuple[Array, Array]:
     thetas, X = inputs
     shape = jax.ShapeDtypeStruct(thetas.shape, jnp.float32)
-    of_thetas = jax.ffi.ffi_call("offmap_backward", shape, vmap_method="sequential")(thetas, _by_column(X), gradient)
-    return of_thetas, _gradient_of_inputs(thetas, X, gradient)
+    call = jax.ffi.ffi_call("offmap_backward", shape, vmap_method="sequential")
+    of_thetas = call(thetas, _by_column(X), gradient, smooth=activation == "gelu")
+    return of_thetas, _gradient_of_inputs(thetas, X, activation, gradient)
 
 
-def _gradient_of_inputs(thetas: Array, X: Array, gradient: Float[Array, "s n"]) -> Float[Array, "n d"]:
+def _gradient_of_inputs(thetas: Array, X: Array, activation: str, gradient: Float[Array, "s n"]) -> Float[Array, "n d"]:
     """In plain JAX: training never asks for it, and XLA leaves out what is not asked for."""
     d = X.shape[1]
     hidden = (thetas.shape[1] - 1) // (d + 2)
@@ -109,8 +112,9 @@ def _gradient_of_inputs(thetas: Array, X: Array, gradient: Float[Array, "s n"]) 
     def one(theta: Float[Array, " p"], gradient: Float[Array, " n"]) -> Float[Array, "n d"]:
         weight, bias, out = jnp.split(theta[:-1], [d * hidden, (d + 1) * hidden])
         weight = weight.reshape(d, hidden)
-        active = (X @ weight + bias[None, :] > 0).astype(X.dtype)
-        return (active * out[None, :] * gradient[:, None]) @ weight.T
+        before = X @ weight + bias[None, :]
+        _, slope = jax.jvp(ACTIVATIONS[activation], (before,), (jnp.ones_like(before),))
+        return (slope * out[None, :] * gradient[:, None]) @ weight.T
 
     return jnp.sum(jax.lax.map(lambda pair: one(*pair), (thetas, gradient), batch_size=32), axis=0)
 

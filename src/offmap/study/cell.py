@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from offmap.artifact import LIBRARIES
-from offmap.cores import n_cores
+from offmap.cores import kind_of_processor, n_cores
 from offmap.datasets import Dataset, load_dataset
 from offmap.regressor import DiverseRegressor
 from offmap.study.alarms import Alarm, alarm_of_baseline, alarm_of_detector, rung
@@ -26,7 +26,7 @@ from offmap.study.variants import protocol_named
 
 
 def run_cell(cell: Cell, data_dir: Path | None = None) -> Record:
-    """Fit and measure one cell. All but its costs depends on the cell and the number of processors alone."""
+    """Fit and measure one cell. All but its costs depends on the cell, the kind of processors, and their number."""
     protocol = protocol_named(cell.protocol)
     setup, table = protocol.setups[cell.dataset], load_dataset(cell.dataset, data_dir)
     record = dict.fromkeys(KEYS) | cell._asdict()
@@ -34,7 +34,7 @@ def run_cell(cell: Cell, data_dir: Path | None = None) -> Record:
     cores = n_cores()
     return record | {
         "settings": _settings(cell, setup),
-        "versions": {"python": platform.python_version()} | {name: version(name) for name in LIBRARIES},
+        "versions": _versions(),
         "n_features": table.X.shape[1],
         "peak_memory_mb": _peak_memory_mb(),
         "cores": cores,
@@ -56,7 +56,7 @@ def _under_nu(cell: Cell, setup: Setup, table: Dataset) -> Record:
     record |= separation(scorer, split, setup.nu(split.X_train), cell.seed) | accuracy(scorer, split)
     if isinstance(scorer, DiverseRegressor):
         record |= entropies(scorer, setup.n_inputs, cell.seed)
-        record |= {"prior_std": setup.prior(cell.method).std}
+        record |= {"prior_std": setup.prior(cell.method).std, "activation": scorer.network_.activation}
         record |= {} if setup.box is None else {"bands": bands(scorer, setup.box)}
     return record
 
@@ -126,6 +126,12 @@ def _fields(value: Any) -> Any:
             item.name: _fields(getattr(value, item.name)) for item in dataclass_fields(value)
         }
     return value
+
+
+def _versions() -> Record:
+    """What the numbers may depend on besides the cell. Processors round sums differently, which long runs amplify."""
+    libraries = {name: version(name) for name in LIBRARIES}
+    return {"python": platform.python_version()} | libraries | {"processor": kind_of_processor()}
 
 
 def _peak_memory_mb() -> float:

@@ -55,7 +55,7 @@ class Setup:
     noises: Mapping[str, float] = field(default_factory=dict)
     noise_std: float | None = None
     hidden: tuple[int, ...] | None = None
-    activation: Literal["relu", "tanh"] = "relu"
+    activation: Literal["auto", "relu", "gelu", "tanh"] = "auto"
     prior_std: float = DEFAULT_PRIOR.std
     prior_stds: Mapping[str, float] = field(default_factory=dict)
     box: tuple[float, float] | None = None
@@ -128,6 +128,7 @@ def _paper() -> dict[str, Setup]:
             noise=PAPER_NOISE[name],
             noises=PAPER_NOISES.get(name, {}),
             hidden=hidden,
+            activation="relu",
             prior_std=GaussianPrior().std,
             prior_stds=PAPER_PRIOR_STD,
         )

@@ -27,8 +27,9 @@ KEYS = {
     "ess": "the smallest bulk effective sample size of predictions; hmc only",
     "noise_std": "in target units",
     "prior_std": "of every parameter",
+    "activation": "between the layers: as asked for, or as chosen from held-out rows",
     "settings": "every field of the method's value, and how it was used",
-    "versions": "of Python and the libraries",
+    "versions": "of Python and the libraries, and the kind of processor",
     "n_train": "rows",
     "n_test": "rows",
     "n_features": "columns",
@@ -64,7 +65,7 @@ class Cell(NamedTuple):
         return cls(*(record[key] for key in cls._fields))
 
     def command(self, cores: int) -> str:
-        """The command that runs this cell alone, to the same numbers on the same machine."""
+        """The command that runs this cell alone, to the same numbers on the same kind of processor."""
         return (
             f"offmap study run --protocol {self.protocol} --datasets {self.dataset} --methods {self.method} "
             f"--seed {self.seed} --cores {cores} --out rerun"

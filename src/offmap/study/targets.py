@@ -215,12 +215,4 @@ INVESTIGATED: dict[tuple[str, str], str] = {
         "The seeds scatter more than the limit allows. One of 31 test rows decides, row 251, the fastest of its hull. "
         "Its U is above that of every training row, so it is a row that the method warns of."
     ),
-    ("default rmse", "yacht"): (
-        "The Gaussian process is hard to match on 277 rows of a smooth target that is nearly exact. The noise "
-        "estimate is what a network misses on rows that it did not learn from, so it is too large here; a smaller one "
-        "(0.02 of the target's std) helps `hmc`, but not enough. Tried, in the tables: tanh, two layers, 200 units. "
-        "Some are better here, and each is worse on other tables. Tried with `ensemble` on ten folds of the training "
-        "rows, without success: other rates and lengths of training, three layers of tanh, and columns scaled by the "
-        "process's length scales."
-    ),
 }
