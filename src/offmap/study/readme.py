@@ -17,7 +17,11 @@ in [tables.md](tables.md), every cell in [study.jsonl](study.jsonl), and this pa
 cell misses its target, what was tried with other settings is there, too ([table](tables.md#other-settings))."""
 _TIME = """\
 The cells here took {hours:.1f} hours of fitting on 2 cores; measuring them comes on top. A run can be stopped at any
-time and goes on where it was. The report takes seconds, and the same cells give the same pages, byte for byte."""
+time and goes on where it was. The report takes seconds, and the same cells give the same pages, byte for byte.
+
+The command in a cell's record runs that cell alone, to the same numbers on the same kind of processor. Others round
+sums differently. Where a run amplifies that, as `hmc` and the paper's trainings of a generator do, it is as if with
+another seed."""
 
 
 def readme_page(study: Study, pictures: Sequence[str]) -> str:
