@@ -1,4 +1,4 @@
-"""activation="auto": targets with corners and without, few rows and many, much noise and little."""
+"""activation="auto": targets with corners and without, with noise and without, few rows and many."""
 
 from dataclasses import replace
 
@@ -13,7 +13,6 @@ from offmap.arrays import Array, Data
 from offmap.inference import METHODS
 from offmap.inference.ensemble import Ensemble
 from offmap.inputs import UniformBox
-from offmap.likelihood import LITTLE_NOISE
 from offmap.model import Model
 from offmap.network import Network
 from offmap.optimize import Training
@@ -24,6 +23,7 @@ from offmap.schedules import Constant
 X_KEY, KEY = jax.random.split(jax.random.key(0))
 X = jax.random.uniform(X_KEY, (150, 2), minval=-1.7, maxval=1.7)
 SMOOTH = jnp.sin(2 * X[:, 0]) + X[:, 0] * X[:, 1]
+NOISY = SMOOTH + jax.random.normal(KEY, (150,))
 CORNERS = jnp.abs(X[:, 0]) - jnp.maximum(X[:, 1] - X[:, 0], 0.5)
 MODEL = Model(
     network=Network(n_inputs=2, hidden=(50,)), prior=GaussianPrior(), noise_std=1.0, inputs=UniformBox.around(X)
@@ -31,18 +31,20 @@ MODEL = Model(
 QUICK = Ensemble(members=2, training=Training(learning_rate=0.01, batch_size=50, schedule=Constant(epochs=2)))
 
 
-@pytest.mark.parametrize(("y", "suited"), [(SMOOTH, "gelu"), (CORNERS, "relu")], ids=["smooth", "corners"])
+@pytest.mark.parametrize(
+    ("y", "suited"), [(SMOOTH, "gelu"), (NOISY, "relu"), (CORNERS, "relu")], ids=["smooth", "noisy", "corners"]
+)
 def test_the_shape_of_the_target_decides(y: Array, suited: str) -> None:
-    assert suited_activation(KEY, MODEL, LITTLE_NOISE, Data(X=X, y=y)) == suited
+    assert suited_activation(KEY, MODEL, 0.1, Data(X=X, y=y)) == suited
 
 
 def test_where_it_cannot_matter_nothing_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(activation, "held_out_error")
     many = jnp.zeros((2000, 2))
-    assert suited_activation(KEY, MODEL, 1.1 * LITTLE_NOISE, Data(X=X, y=SMOOTH)) == "relu"
-    assert suited_activation(KEY, MODEL, LITTLE_NOISE, Data(X=many, y=many[:, 0])) == "relu"
+    assert suited_activation(KEY, MODEL, 0.4, Data(X=X, y=SMOOTH)) == "relu"
+    assert suited_activation(KEY, MODEL, 0.1, Data(X=many, y=many[:, 0])) == "relu"
     linear = replace(MODEL, network=Network(n_inputs=2, hidden=()))
-    assert suited_activation(KEY, linear, LITTLE_NOISE, Data(X=X, y=SMOOTH)) == "relu"
+    assert suited_activation(KEY, linear, 0.1, Data(X=X, y=SMOOTH)) == "relu"
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,10 @@ def test_a_record_has_a_number_wherever_it_applies(method: str, null: set[str]) 
     if method != "hmc":
         assert record["settings"]["method"]["training"]["schedule"] == {"class": "Constant", "epochs": 2}
     assert record["versions"]["numpy"] == np.__version__
+    described = Path("/proc/cpuinfo")
+    if described.exists():
+        assert record["versions"]["processor"].partition(",")[0] in described.read_text()
+    assert record["activation"] == "relu"
     # The box of wave is wider than its rows, so its U reaches further than that of any row.
     assert record["u_ood"][-1] > record["u_train"][-1]
 

@@ -55,7 +55,7 @@ class DiverseRegressor(RegressorMixin, TableEstimator):
     hidden: the widths of the network's hidden layers. Without them there is one layer, as in the paper, of 50 units for
         tables of up to 1,500 rows and of 100 for larger ones.
     activation: what is between the layers: "relu", "gelu" (smooth), "tanh", or "auto": ReLU, but GELU for an ensemble
-        where few rows know a smooth target nearly exactly. Held-out rows tell, and are asked if the noise is "auto".
+        where it predicts held-out rows clearly better. They are asked if the noise is "auto", too.
     prior: None for theta ~ N(0, 0.4^2 I), a `GaussianPrior`, or a `GaussianProcessPrior` (the FuNN methods only).
     ood_inputs: where predictors should differ: the "box" of the training rows, a number for the box widened by it,
         "permuted" columns of theirs, or rows of your own.
