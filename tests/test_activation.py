@@ -49,7 +49,7 @@ def test_where_it_cannot_matter_nothing_is_tried(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("name", METHODS)
 def test_only_an_ensemble_may_be_smooth(name: str) -> None:
-    """Those that average a thousand networks gain nothing by it, and mc-dropout loses: see docs/design.md."""
+    """The others gain too little by it, or lose: see docs/design.md."""
     assert METHODS[name].may_be_smooth == (name == "ensemble")
 
 
