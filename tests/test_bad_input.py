@@ -244,7 +244,7 @@ def test_asked_before_fit(ask: Callable[[], object]) -> None:
         ({"noise_std": None}, ["noise_std is None, but it must be 'auto' or a positive number"]),
         ({"hidden": (50, 0)}, ["hidden is (50, 0), but every hidden layer needs at least one unit"]),
         ({"hidden": 50}, ["hidden is 50, but it must list the widths of the layers, such as (50,)"]),
-        ({"activation": "selu"}, ["activation is 'selu', but it must be one of: relu, gelu, tanh"]),
+        ({"activation": "selu"}, ["activation is 'selu', but it must be one of: auto, relu, gelu, tanh"]),
         ({"prior": "gp"}, ["prior is 'gp', but it must be None, a GaussianPrior or a GaussianProcessPrior"]),
         ({"ood_inputs": "ball"}, ["ood_inputs is 'ball', but it must be one of: box, permuted"]),
         ({"ood_inputs": -1.0}, ["ood_inputs is -1", "widened by a positive number"]),

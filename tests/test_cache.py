@@ -5,9 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
 import pytest
 
-from offmap.cache import cache_folder
+from offmap import cache
+from offmap.cache import cache_folder, make_room_for_programs
 
 FIT = """
 import jax, numpy as np
@@ -46,3 +49,26 @@ def test_a_second_process_finds_what_the_first_compiled(tmp_path: Path) -> None:
     assert int(first[0]) == 0
     assert int(second[0]) > 0
     assert first[1] == second[1]
+
+
+@pytest.mark.skipif(not cache.PROCESS_MAPS.exists(), reason="only Linux counts a process's pieces of memory")
+def test_programs_are_forgotten_before_they_fill_the_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def pieces() -> int:
+        return cache.PROCESS_MAPS.read_bytes().count(b"\n")
+
+    @jax.jit
+    def program(x: jax.Array) -> jax.Array:
+        return jnp.tanh(x) @ x
+
+    before = pieces()
+    for n in range(1, 30):
+        program(jnp.ones(n))
+    filled = pieces()
+    assert filled > before
+    make_room_for_programs()
+    assert pieces() == filled, "there is room enough"
+    monkeypatch.setattr(cache, "MOST_MAPS", tmp_path / "limit")
+    cache.MOST_MAPS.write_text(f"{2 * before}\n", encoding="ascii")
+    make_room_for_programs()
+    assert pieces() < (before + filled) / 2
+    assert program(jnp.ones(3)) == pytest.approx(3 * jnp.tanh(1.0)), "what was forgotten is compiled again"

@@ -14,7 +14,7 @@ from offmap import kernels
 from offmap.arrays import Array, Float, Key
 from offmap.artifact import storable
 
-Activation = Literal["relu", "tanh", "gelu"]
+Activation = Literal["relu", "gelu", "tanh"]
 ACTIVATIONS = kernels.ACTIVATIONS | {"tanh": jnp.tanh}
 
 

@@ -5,7 +5,7 @@ import functools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, Literal, Self, overload
+from typing import Any, Literal, Self, get_args, overload
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 from offmap.activation import suited_activation
 from offmap.arrays import Array, Data, Float, Key
 from offmap.artifact import storable
-from offmap.cache import keep_compiled_programs
+from offmap.cache import keep_compiled_programs, make_room_for_programs
 from offmap.checks import (
     chosen_by_name,
     is_number,
@@ -33,7 +33,7 @@ from offmap.inference import METHODS, SMALL_TABLE, Method
 from offmap.inputs import GivenRows, InputDistribution, PermutedColumns, UniformBox
 from offmap.memory import FLOAT_BYTES, free_bytes
 from offmap.model import Model
-from offmap.network import Network
+from offmap.network import Activation, Network
 from offmap.noise import held_out_noise_std
 from offmap.predictive import LOG_DENSITIES, epistemic_uncertainty, in_chunks, moments
 from offmap.prior import GaussianPrior, Prior
@@ -41,6 +41,7 @@ from offmap.scaling import Scale
 
 # Narrower than the paper's: on noisy tables the mean of its predictors overfits. See docs/design.md.
 DEFAULT_PRIOR = GaussianPrior(std=0.4)
+FIRST_ACTIVATION: dict[str, Activation] = {"auto": "relu", **{name: name for name in get_args(Activation)}}
 INPUTS: dict[str, Callable[[Array], InputDistribution]] = {"box": UniformBox.around, "permuted": PermutedColumns}
 
 
@@ -69,7 +70,7 @@ class DiverseRegressor(RegressorMixin, TableEstimator):
         *,
         noise_std: float | Literal["auto"] = "auto",
         hidden: tuple[int, ...] | None = None,
-        activation: Literal["auto", "relu", "tanh", "gelu"] = "auto",
+        activation: Literal["auto", "relu", "gelu", "tanh"] = "auto",
         prior: Prior | None = None,
         ood_inputs: Literal["box", "permuted"] | float | ArrayLike = "box",
         n_draws: int = 1000,
@@ -102,11 +103,12 @@ class DiverseRegressor(RegressorMixin, TableEstimator):
         """What learns the rows `X`."""
         by_rows = (50,) if len(X) <= SMALL_TABLE else (100,)
         hidden = by_rows if self.hidden is None else tuple(self.hidden)
-        activation = "relu" if self.activation == "auto" else self.activation
+        activation = chosen_by_name(self.activation, FIRST_ACTIVATION, "activation")
         return Network(n_inputs=X.shape[1], hidden=hidden, activation=activation)
 
     def _fit(self, method: Method, network: Network, X: np.ndarray, y: np.ndarray) -> None:
         keep_compiled_programs()
+        make_room_for_programs()
         x_scale, y_scale = Scale.of(X), Scale.of(y)
         data = Data(X=jnp.asarray(x_scale.standardise(X)), y=jnp.asarray(y_scale.standardise(y)))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
