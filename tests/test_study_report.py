@@ -224,7 +224,7 @@ def test_a_variant_stands_beside_its_protocol() -> None:
     none, no = "n/a (n/a)", "(\N{EN DASH})"
     assert rows == [
         f"| `default:noise=0.1` | yacht | ensemble | 2 | 0.9900 (0.9900) | 0.450 (0.600) | {none} | {none} |",
-        f"| `paper:prior_std=1` | boston | hmc | 1{4 * f' | not mixed {no}'} |",
+        f"| `paper:prior_std=1` | boston | hmc | 1 | 0.9000 ✗ {no} | 2.00 ✗ {no} | n/a {no} | n/a {no} |",
     ]
     page = readme_page(study, [])
     assert "| other settings | 3 |" in page

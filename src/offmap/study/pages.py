@@ -6,7 +6,6 @@ from functools import partial
 from offmap.study.summary import Study
 from offmap.study.tables import (
     NOT_APPLICABLE,
-    NOT_MIXED,
     NOT_RUN,
     WRONG,
     alarm_power,
@@ -53,27 +52,26 @@ _SHIFTS = {
 _HOW_TO_READ = f"""\
 Ours first, the paper's in brackets; mean ± std over seeds where there is more than one (how many is in the commands of
 [README.md](README.md)); the best of our row in bold.
-"{NOT_RUN}" was not run, "{NOT_APPLICABLE}" does not apply, "NA" is not in the paper. "{NOT_MIXED}": the chains of `hmc`
-have not, so what they give is not the posterior's; it stands [below](#did-the-chains-mix). A letter marks a number that
-differs from the paper's beyond noise: by more than .01 (AUC), 20 nats (entropy), 10% (RMSE) or 0.1 nats (LPP), and by
-more than three stds over seeds, ours and the paper's together."""
+"{NOT_RUN}" was not run, "{NOT_APPLICABLE}" does not apply, "NA" is not in the paper; at a "{WRONG}" the chains of `hmc`
+have not mixed, so the number is not quite the posterior's. A letter marks a number that differs from the paper's
+beyond noise: by more than .01 (AUC), 20 nats (entropy), 10% (RMSE) or 0.1 nats (LPP), and by more than three stds over
+seeds, ours and the paper's together."""
 _DEFAULT = """\
 The noise in target units, found from the rows, and the same settings for every table. The baselines are scikit-learn's;
 those in input space know nothing of the target and predict nothing. The last column is the best of the paper's row."""
 _HELD_OUT = """\
 A rule holds rows of the table out, and these count as off the map; the rest is split as always."""
-_RINGING = f"""\
+_RINGING = """\
 Every seed is another split, a fifth of the rows for testing. The alarm is the default detector's, and each kind of
 evidence alone; `knn-distance` and `isolation-forest` are calibrated on the same rows in the same way. Mean over splits:
-for false alarms ± its standard error ({WRONG} is beyond the promised rate by three of them), elsewhere ± the std."""
+for false alarms ± its standard error (✗ is beyond the promised rate by three of them), elsewhere ± the std."""
 _CHANGED = """\
 Means over seeds under a protocol with the settings changed that stand behind its name; in brackets those of the
 protocol itself. The default's settings were chosen on other rows: these are test rows, to show, not to choose.
 `offmap study run` takes any such name."""
 _NONE = "Not run."
-_CHAINS = f"""\
-The worst of 200 predictions, at training rows and at rows of nu. Limits: R-hat 1.01, bulk ESS 1,000; {WRONG} is beyond,
-and such a cell counts in no other table."""
+_CHAINS = """\
+The worst of 200 predictions, at training rows and at rows of nu. Limits: R-hat 1.01, bulk ESS 1,000; ✗ is beyond."""
 
 
 def tables_page(study: Study) -> str:

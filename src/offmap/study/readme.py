@@ -87,7 +87,7 @@ def _targets(study: Study) -> str:
     for asked, verdicts in TARGETS.values():
         counts = [verdict.met for verdict in verdicts(study)]
         rows.append([asked, *(str(sum(met is kind for met in counts)) for kind in (True, False, None))])
-    return grid(["target", "met", "missed", "no number"], rows)
+    return grid(["target", "met", "missed", "not run"], rows)
 
 
 def _misses(study: Study) -> list[str]:

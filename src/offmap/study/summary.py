@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from offmap.study.paper import PUBLISHED_DATASETS, PUBLISHED_METHODS
 from offmap.study.protocol import SMALL
-from offmap.study.record import Cell, Record, is_unmixed
+from offmap.study.record import Cell, Record
 from offmap.study.runs import ORDER, place
 from offmap.study.variants import is_variant
 
@@ -60,12 +60,8 @@ class Study:
         return list(dict.fromkeys(Cell.of(record)[:3] for record in self.records if is_variant(record["protocol"])))
 
     def over_seeds(self, quantity: str, protocol: str, dataset: str, method: str) -> OverSeeds | None:
-        """A number over the seeds of a cell; None where it was not run, or a seed has no such number.
-
-        Seeds whose chains have not mixed are left out: what they give is not the posterior's.
-        """
-        mixed = (record for record in self.cells(protocol, dataset, method) if not is_unmixed(record))
-        return _over_seeds([record[quantity] for record in mixed])
+        """A number over the seeds of a cell; None where it was not run, or a seed has no such number."""
+        return _over_seeds([record[quantity] for record in self.cells(protocol, dataset, method)])
 
     def shift(self, quantity: str, rule: str, dataset: str, method: str) -> OverSeeds | None:
         """The same of a number under one of the rules that hold rows out."""

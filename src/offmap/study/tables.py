@@ -12,7 +12,7 @@ from offmap.study.record import ESS_LIMIT, RATES, RHAT_LIMIT, Record, is_unmixed
 from offmap.study.summary import OverSeeds, Study
 from offmap.study.variants import base_of
 
-NOT_RUN, NOT_APPLICABLE, NOT_MIXED, WRONG = "\N{EN DASH}", "n/a", "not mixed", "✗"
+NOT_RUN, NOT_APPLICABLE, WRONG = "\N{EN DASH}", "n/a", "✗"
 DECIMALS = {"auc": 4, "auc_test": 4, "auc_permuted": 4, "lpp": 2, "lpp_variance_only": 2, "error_ratio": 2, "aurc": 2}
 DECIMALS |= {"power": 4}
 DECIMALS |= {"spearman": 2, "entropy_parameter": 0, "entropy_predictor": 0}
@@ -21,7 +21,7 @@ BETTER |= {"power": True}
 
 
 class Lookup(NamedTuple):
-    """Where a table's numbers come from: a row's and a method's, if it was run, and if its chains have not mixed."""
+    """Where a table's numbers come from: a row's and a method's, if it was run, and if chains have not mixed."""
 
     number: Callable[[str, str], OverSeeds | None]
     was_run: Callable[[str, str], bool]
@@ -64,18 +64,16 @@ def _cells(quantity: str, name: str, methods: Sequence[str], lookup: Lookup) -> 
 
 
 def _cell(text: str | None, name: str, method: str, lookup: Lookup) -> str:
-    if text is not None:
-        return text
-    if not lookup.was_run(name, method):
-        return NOT_RUN
-    return NOT_MIXED if lookup.is_unmixed(name, method) else NOT_APPLICABLE
+    if text is None:
+        return NOT_APPLICABLE if lookup.was_run(name, method) else NOT_RUN
+    return f"{text} {WRONG}" if lookup.is_unmixed(name, method) else text
 
 
 def _lookup(study: Study, quantity: str, protocol: str) -> Lookup:
     return Lookup(
         number=lambda dataset, method: study.over_seeds(quantity, protocol, dataset, method),
         was_run=lambda dataset, method: any(study.cells(protocol, dataset, method)),
-        is_unmixed=lambda dataset, method: all(map(is_unmixed, study.cells(protocol, dataset, method))),
+        is_unmixed=lambda dataset, method: any(map(is_unmixed, study.cells(protocol, dataset, method))),
     )
 
 
@@ -194,7 +192,7 @@ def _changed(study: Study, quantity: str, protocol: str, dataset: str, method: s
 
 
 def hmc_diagnostics(study: Study) -> str:
-    """R-hat and ESS of every cell of hmc, one number a seed, those beyond the limits bold; and what each cell gives."""
+    """R-hat and ESS of every cell of hmc, one number a seed; those beyond the limits are bold."""
     groups = dict.fromkeys((record["protocol"], record["dataset"]) for record in study.records)
     rows = []
     for protocol, dataset in groups:
@@ -202,15 +200,8 @@ def hmc_diagnostics(study: Study) -> str:
         if cells:
             rhats = [_marked(f"{cell['rhat']:.4f}", cell["rhat"] > RHAT_LIMIT) for cell in cells]
             sizes = [_marked(f"{cell['ess']:.0f}", cell["ess"] < ESS_LIMIT) for cell in cells]
-            numbers = (_by_seed(quantity, cells) for quantity in ("auc", "rmse"))
-            rows.append([protocol, dataset, " / ".join(rhats), " / ".join(sizes), *numbers])
-    return grid(["protocol", "dataset", "worst R-hat, by seed", "smallest ESS, by seed", "AUC", "RMSE"], rows)
-
-
-def _by_seed(quantity: str, cells: Sequence[Record]) -> str:
-    values = [cell[quantity] for cell in cells]
-    decimals = decimals_for(quantity, [value for value in values if value is not None])
-    return " / ".join(NOT_APPLICABLE if value is None else f"{value:.{decimals}f}" for value in values)
+            rows.append([protocol, dataset, " / ".join(rhats), " / ".join(sizes)])
+    return grid(["protocol", "dataset", "worst R-hat, by seed", "smallest ESS, by seed"], rows)
 
 
 def _marked(text: str, wrong: bool) -> str:
