@@ -1,6 +1,7 @@
 """What a column is, which ones are left out and why, and how that is said."""
 
 import math
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -151,10 +152,22 @@ def test_description() -> None:
     assert lines[3] == "1 category column: colour ('blue', 'green', 'red' and 1 rare)"
     assert lines[4].startswith("1 date column: visit (20")
     assert lines[5].startswith("rare categories (fewer than 5 rows or 1%")
-    assert lines[6] == "sometimes missing: bmi; filled with the median, and marked by a 0/1 feature"
+    assert lines[6] == "sometimes missing: bmi; marked by a 0/1 feature, numbers filled by the median"
     assert lines[7] == f"missing is what is empty or says {', '.join(MISSING[1:])}"
     assert lines[8:] == [
         "left out: name is a different text in every row, like an id",
         "left out: country is always 'FR'",
         "left out: empty is always missing",
     ]
+
+
+@pytest.mark.parametrize("written", ["%d.%m.%Y", "%m/%d/%Y", "%d-%m-%y %H:%M", "%Y/%m/%d", "%d. %m. %Y %H:%M:%S"])
+def test_dates_that_cannot_be_read_are_left_out_with_the_way_to_write_them(written: str) -> None:
+    first = datetime(2021, 11, 5, tzinfo=UTC)
+    moments = [(first + timedelta(days=day)).strftime(written) for day in range(40)]
+    schema = learn_schema(pa.table({"size": range(40), "day": moments}))
+    assert schema.left_out == (
+        ("day", "is a different text in every row, like an id (if it is a date, write it like 2024-12-31)"),
+    )
+    names = [f"part {number}" for number in range(40)]
+    assert "date" not in str(learn_schema(pa.table({"size": range(40), "name": names})).left_out)

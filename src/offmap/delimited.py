@@ -4,6 +4,8 @@ import contextlib
 import csv
 import gzip
 import io
+import itertools
+import re
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,44 +17,86 @@ from pyarrow import csv as arrow_csv
 
 BLOCK = 1 << 22  # bytes that are parsed at once: a row must fit
 FOREIGN = {b"PAR1": "a Parquet file", b"PK\x03\x04": "an Excel or zip file", b"\x1f\x8b": "a gzip file"}
+# Earlier what is rarer inside values.
+SEPARATORS = {"\t": "tabs", ";": "semicolons", "|": "bars", ",": "commas"}
+FIRST_ROWS = 1000
+DECIMAL_COMMA, DECIMAL_POINT = (
+    re.compile(rf"^\s*([+-]?\d*){mark}(\d+(?:[eE][+-]?\d+)?)\s*$", re.ASCII) for mark in (",", r"\.")
+)
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 class Header(NamedTuple):
-    """What the first line of a text table says."""
+    """How a text table is written: its columns' names, what is between values, and what is before decimals."""
 
     names: tuple[str, ...]
     separator: str
+    decimal_commas: bool = False
 
 
-def read_header(path: Path, separator: str) -> Header:
-    """The column names, or an error that says why this is not a table with a header."""
-    try:
-        with io.TextIOWrapper(io.BufferedReader(_TextBytes(path)), encoding="utf-8-sig", newline="") as lines:
-            names = next((tuple(row) for row in csv.reader(lines, delimiter=separator) if row), None)
-    except (UnicodeDecodeError, csv.Error) as problem:
-        raise ValueError(_what_is_wrong(path, separator, problem)) from None
-    if names is None:
-        raise ValueError(f"{path} is empty: a table needs a line with the columns' names, and rows.")
-    for other, word in ((";", "semicolons"), ("\t", "tabs"), (",", "commas"), ("|", "bars")):
-        if len(names) == 1 and other != separator and other in names[0]:
-            expected = "commas" if separator == "," else "tabs"
-            raise ValueError(
-                f"{path} seems to have {word} between its values, not {expected}. Save it with {expected}."
-            )
+def read_header(path: Path, expected: str) -> Header:
+    """How the table is written, or an error that says why this is not a table with a header.
+
+    Where another separator than the expected one fits, that one is meant. Such a file may come from where people write
+    3,5 for three and a half.
+    """
+    separator = _separator(path, expected)
+    rows = _first_rows(path, separator)
+    commas = separator not in (expected, ",") and _has_decimal_commas(rows)
+    names = [name.replace(",", ".") for name in rows[0]] if commas else rows[0]
     if all(map(_is_number, names)) and not all(name.strip().isdigit() for name in names):
         raise ValueError(f"{path} seems to have no header: its first line is all numbers. Add the columns' names.")
-    return Header(names, separator)
+    return Header(tuple(rows[0]), separator, commas)
+
+
+def _separator(path: Path, expected: str) -> str:
+    """What cuts the first rows into as many values as the header into names, or else what there is in the header."""
+    names = next(iter(_first_rows(path, expected)), None)
+    if names is None:
+        raise ValueError(f"{path} is empty: a table needs a line with the columns' names, and rows.")
+    fitting = (separator for separator in SEPARATORS if _fits(path, separator))
+    in_header = max((expected, *SEPARATORS), key=names[0].count) if len(names) == 1 else expected
+    return next(fitting, in_header)
+
+
+def _fits(path: Path, separator: str) -> bool:
+    with contextlib.suppress(csv.Error):  # quotes that are not around values
+        widths = set(map(len, _parsed_rows(path, separator, strict=True)))
+        return len(widths) == 1 and widths != {1}
+    return False
+
+
+def _first_rows(path: Path, separator: str) -> list[list[str]]:
+    """The header, and some rows, from which the rest can be guessed."""
+    try:
+        return _parsed_rows(path, separator)
+    except (UnicodeDecodeError, csv.Error) as problem:
+        raise ValueError(_what_is_wrong(path, separator, problem)) from None
+
+
+def _parsed_rows(path: Path, separator: str, strict: bool = False) -> list[list[str]]:
+    with io.TextIOWrapper(io.BufferedReader(_TextBytes(path)), encoding="utf-8-sig", newline="") as lines:
+        rows = csv.reader(lines, delimiter=separator, strict=strict)
+        return list(itertools.islice(filter(None, rows), FIRST_ROWS))
+
+
+def _has_decimal_commas(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether numbers are written like 3,5, and none like 3.5."""
+    cells = [cell for row in rows for cell in row]
+    return any(map(DECIMAL_COMMA.match, cells)) and not any(map(DECIMAL_POINT.match, cells))
 
 
 def read_text(path: Path, header: Header) -> Iterator[pa.Table]:
-    """The rows in blocks, in order, with constant memory. Cells are text as they stand in the file; empty ones null."""
+    """The rows in blocks, in order, with constant memory. Cells are text as they stand in the file; empty ones null.
+
+    Only decimal commas, where there are such, become points.
+    """
     with _TextBytes(path) as source:
         last, number = None, 0
         try:
             for batch in arrow_csv.open_csv(source, **_options(header)):
                 last, number = (batch, number + batch.num_rows) if batch.num_rows else (last, number)
-                yield pa.Table.from_batches([batch])
+                yield _with_decimal_points(batch) if header.decimal_commas else pa.Table.from_batches([batch])
         except pa.ArrowException as problem:
             if "Empty CSV" in str(problem):  # a header without an end of line
                 return
@@ -63,16 +107,22 @@ def read_text(path: Path, header: Header) -> Iterator[pa.Table]:
             raise ValueError(f"{path}: a quote that opens in row {number} (the first is row 1) is never closed.")
 
 
+def _with_decimal_points(batch: pa.RecordBatch) -> pa.Table:
+    """The cells, numbers like 3,5 as 3.5."""
+    columns = [pc.replace_substring_regex(cells, DECIMAL_COMMA.pattern, r"\1.\2") for cells in batch.columns]
+    return pa.table(columns, names=batch.schema.names)
+
+
 def lines_of(table: pa.Table, separator: str) -> bytes:
     """The rows as text, a line each. Null is an empty cell."""
-    columns = [_cells(name, cells, separator) for name, cells in zip(table.column_names, table.columns, strict=True)]
+    columns = [_cells(name, cells) for name, cells in zip(table.column_names, table.columns, strict=True)]
     lines = pc.binary_join_element_wise(*columns, separator)
     return "".join(f"{line}\n" for line in lines.to_pylist()).encode()
 
 
 def header_line(names: Sequence[str], separator: str) -> bytes:
     """The line of the columns' names."""
-    return separator.join(_quoted(pa.array(names), separator).to_pylist()).encode() + b"\n"
+    return separator.join(_quoted(pa.array(names)).to_pylist()).encode() + b"\n"
 
 
 class _TextBytes(io.RawIOBase):
@@ -156,7 +206,7 @@ def _guess(line: bytes, position: int, number: int) -> str:
 
 
 def _word(separator: str) -> str:
-    return "commas and quotes" if separator == "," else "tabs and quotes"
+    return f"{SEPARATORS[separator]} and quotes"
 
 
 def _is_number(name: str) -> bool:
@@ -167,7 +217,7 @@ def _is_number(name: str) -> bool:
     return True
 
 
-def _cells(name: str, column: pa.ChunkedArray, separator: str) -> pa.ChunkedArray:
+def _cells(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
     try:
         text = column.cast(pa.string())
     except pa.ArrowException:
@@ -175,12 +225,12 @@ def _cells(name: str, column: pa.ChunkedArray, separator: str) -> pa.ChunkedArra
             f"column {name!r} holds {column.type}, which CSV cannot hold. Write .parquet instead."
         ) from None
     numbers_or_dates = pa.types.is_primitive(column.type)
-    return pc.fill_null(text if numbers_or_dates else _quoted(text, separator), "")
+    return pc.fill_null(text if numbers_or_dates else _quoted(text), "")
 
 
-def _quoted(text: Any, separator: str) -> Any:
-    """Text in quotes where it holds a separator, a quote or a line break."""
-    special = pc.match_substring_regex(text, f'[{separator}"\r\n]')
+def _quoted(text: Any) -> Any:
+    """Text in quotes where it holds a separator, of whatever kind, a quote or a line break."""
+    special = pc.match_substring_regex(text, f'[{"".join(SEPARATORS)}"\r\n]')
     if not pc.any(special).as_py():
         return text
     doubled = pc.replace_substring(text, '"', '""')

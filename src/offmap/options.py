@@ -26,7 +26,7 @@ def with_options_of(options: type[Any]) -> Callable[[Callable[[Any], None]], Cal
 class FitOptions(NamedTuple):
     """The options of `offmap fit`."""
 
-    table: Annotated[Path, typer.Argument(help="Rows to learn from: CSV, TSV or Parquet, by suffix.")]
+    table: Annotated[Path, typer.Argument(help="Rows to learn from: CSV (semicolons will do, too), TSV or Parquet.")]
     target: Annotated[str, typer.Option(help="The column to predict.")]
     method: Annotated[str, typer.Option(help="One of the seven methods of the README.")] = "funn-hyvi"
     out: Annotated[Path | None, typer.Option(help="The model directory; without, the table's name and -model.")] = None

@@ -25,6 +25,7 @@ MOST_TEXTS = 1000  # more different texts are names, not categories
 ID_WORDS = ("id", "uid", "uuid", "guid", "key", "rowid")
 ID_NAMES = ("", "#", "index", "idx", "row", "row names", "rownames", "nr", "no", "number", "unnamed: 0")
 ENOUGH_TO_COUNT = 10
+OTHER_DATE = r"^(\d{1,2}[./-] ?\d{1,2}[./-] ?\d{2,4}|\d{4}[./]\d{1,2}[./]\d{1,2})([T ]\d{1,2}:\d\d(:\d\d)?)?$"
 
 Measured = TypeVar("Measured", bound=MeasuredColumn)
 
@@ -57,7 +58,18 @@ def _from_text(name: str, cells: pa.ChunkedArray) -> Column:
         return _measured(BooleanColumn, name, cells)
     if _share_read(days(cells)) >= MOSTLY:
         return _measured(DateColumn, name, cells)
-    return _category(name, cells)
+    try:
+        return _category(name, cells)
+    except LeftOutError as why:
+        if _share_like_dates(cells) >= MOSTLY:
+            raise LeftOutError(f"{why} (if it is a date, write it like 2024-12-31)") from None
+        raise
+
+
+def _share_like_dates(cells: pa.ChunkedArray) -> float:
+    """The share of the texts that may be dates, but do not tell the day from the month."""
+    alike = pc.match_substring_regex(texts(cells).drop_null(), OTHER_DATE)
+    return float(pc.mean(alike).as_py() or 0.0)
 
 
 def _share_read(reading: Reading) -> float:

@@ -111,7 +111,9 @@ def describe(schema: Schema) -> list[str]:
         lines.append(f"rare categories ({enough}) count as one, called other")
     holes = [title(column.name) for column in schema.columns if column.ever_missing]
     if holes:
-        lines.append(f"sometimes missing: {listed(holes, most=6)}; filled with the median, and marked by a 0/1 feature")
+        lines.append(
+            f"sometimes missing: {listed(holes, most=6)}; marked by a 0/1 feature, numbers filled by the median"
+        )
         lines.append(f"missing is what is empty or says {', '.join(MISSING[1:])}")
     lines += [f"left out: {title(name)} {why}" for name, why in schema.left_out[:6]]
     if len(schema.left_out) > 6:
