@@ -257,7 +257,7 @@ def test_five_thousand_columns(tmp_path: Path) -> None:
         (
             "table.xlsx",
             b"PK\x03\x04",
-            "table.xlsx is not a table that can be read or written here: its name must end in",
+            "here: its name must end in .csv, .tsv, .csv.gz, .tsv.gz, .parquet. Save the sheet as CSV.",
         ),
         ("table", b"a,b\n1,2\n", "must end in .csv, .tsv, .csv.gz, .tsv.gz, .parquet."),
         ("table.csv", b"", "table.csv is empty."),

@@ -17,6 +17,7 @@ from offmap.files import complete_file
 
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".csv.gz": ",", ".tsv.gz": "\t"}
 SUFFIXES = (*SEPARATORS, ".parquet")
+SPREADSHEETS = (".xlsx", ".xlsm", ".xls", ".ods")
 BUFFER = (
     1 << 20
 )  # bytes read at once of a Parquet column, so that a huge row group takes no more memory than a small one
@@ -97,8 +98,9 @@ def _suffix(path: Path) -> str:
     for suffix in SUFFIXES:
         if path.name.lower().endswith(suffix):
             return suffix
+    way_out = " Save the sheet as CSV." if path.suffix.lower() in SPREADSHEETS else ""
     raise ValueError(
-        f"{path} is not a table that can be read or written here: its name must end in {', '.join(SUFFIXES)}."
+        f"{path} is not a table that can be read or written here: its name must end in {', '.join(SUFFIXES)}.{way_out}"
     )
 
 
