@@ -301,6 +301,7 @@ def test_five_thousand_columns(tmp_path: Path) -> None:
         ),
         ("table.csv", b"a,,b,\n1,2,3,4\n", "columns 2, 4 have no name."),
         ("table.csv", b"5,1;3\n4,9;2\n", "seems to have no header: its first line is all numbers."),
+        ("table.csv", b'a,b;"c\n' + b"1,2\n" * 3000 + b"\xff,2\n", "line 3002 looks like Windows-1252"),
         ("table.csv", b"a;b\n1;2;3\n", "line 2 has 3 values, but the header has 2. Check its semicolons and quotes."),
         ("table.csv", b"5.1,3\n4.9,2\n", "seems to have no header: its first line is all numbers."),
         ("table.csv", b"a,b\n1," + b"y" * 12_000_000 + b"\n", "the row at line 2 is too long."),

@@ -60,7 +60,7 @@ def _separator(path: Path, expected: str) -> str:
 
 
 def _fits(path: Path, separator: str) -> bool:
-    with contextlib.suppress(csv.Error):  # quotes that are not around values
+    with contextlib.suppress(csv.Error, UnicodeDecodeError):  # quotes that are not around values, text that is none
         widths = set(map(len, _parsed_rows(path, separator, strict=True)))
         return len(widths) == 1 and widths != {1}
     return False
