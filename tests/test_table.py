@@ -188,7 +188,7 @@ def test_each_row_is_encoded_as_a_slow_twin_says(both: tuple[pa.Table, pa.Table]
 
 def slow_value(column: MeasuredColumn, text: str) -> float:
     if isinstance(column, BooleanColumn):
-        words = {"true": 1.0, "yes": 1.0, "t": 1.0, "1": 1.0, "false": 0.0, "n": 0.0, "0": 0.0}
+        words = dict.fromkeys(("true", "yes", "t", "1", "1.0"), 1.0) | dict.fromkeys(("false", "n", "0", "0.0"), 0.0)
         return words.get(text.lower(), math.nan)
     try:
         if isinstance(column, DateColumn):
