@@ -1,4 +1,4 @@
-"""CSV and TSV text: streamed in, every cell as text; written out again, quoted only where it must be."""
+"""CSV and TSV text, however separated: streamed in, every cell as text; written out again, quoted where it must be."""
 
 import contextlib
 import csv
@@ -19,7 +19,7 @@ BLOCK = 1 << 22  # bytes that are parsed at once: a row must fit
 FOREIGN = {b"PAR1": "a Parquet file", b"PK\x03\x04": "an Excel or zip file", b"\x1f\x8b": "a gzip file"}
 # Earlier what is rarer inside values.
 SEPARATORS = {"\t": "tabs", ";": "semicolons", "|": "bars", ",": "commas"}
-FIRST_ROWS = 1000
+FIRST_ROWS = 1000  # the header's included; from them it is guessed how all are written
 DECIMAL_COMMA, DECIMAL_POINT = (
     re.compile(rf"^\s*([+-]?\d*){mark}(\d+(?:[eE][+-]?\d+)?)\s*$", re.ASCII) for mark in (",", r"\.")
 )
@@ -60,6 +60,7 @@ def _separator(path: Path, expected: str) -> str:
 
 
 def _fits(path: Path, separator: str) -> bool:
+    """Whether it cuts every row alike. A wrong guess may meet anything; errors of the file are said elsewhere."""
     with contextlib.suppress(csv.Error, UnicodeDecodeError):  # quotes that are not around values, text that is none
         widths = set(map(len, _parsed_rows(path, separator, strict=True)))
         return len(widths) == 1 and widths != {1}
@@ -229,7 +230,7 @@ def _cells(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _quoted(text: Any) -> Any:
-    """Text in quotes where it holds a separator, of whatever kind, a quote or a line break."""
+    """Text in quotes where it holds a quote, a line break, or any separator, so that nobody guesses a wrong one."""
     special = pc.match_substring_regex(text, f'[{"".join(SEPARATORS)}"\r\n]')
     if not pc.any(special).as_py():
         return text

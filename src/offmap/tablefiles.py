@@ -26,7 +26,7 @@ Write = Callable[[pa.Table], None]
 
 
 def read_table(path: str | Path) -> pa.Table:
-    """The whole table. Cells of CSV and TSV stay text, as they stand: `offmap.table` decides what they mean."""
+    """The whole table. Cells of CSV and TSV stay text (3,5 may be 3.5): `offmap.table` decides what they mean."""
     return pa.concat_tables(_open(Path(path), 1 << 16))
 
 
