@@ -1,5 +1,6 @@
 """CSV and TSV text, however separated: streamed in, every cell as text; written out again, quoted where it must be."""
 
+import collections
 import contextlib
 import csv
 import gzip
@@ -11,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
@@ -92,20 +94,36 @@ def read_text(path: Path, header: Header) -> Iterator[pa.Table]:
 
     Only decimal commas, where there are such, become points.
     """
-    with _TextBytes(path) as source:
-        last, number = None, 0
-        try:
-            for batch in arrow_csv.open_csv(source, **_options(header)):
-                last, number = (batch, number + batch.num_rows) if batch.num_rows else (last, number)
-                yield _with_decimal_points(batch) if header.decimal_commas else pa.Table.from_batches([batch])
-        except pa.ArrowException as problem:
-            if "Empty CSV" in str(problem):  # a header without an end of line
-                return
-            raise ValueError(_what_is_wrong(path, header.separator, problem)) from None
-        # The parser takes an open quote to reach to the end of the file, and so would lose rows without a word.
-        end = None if last is None else last.column(last.num_columns - 1)[-1].as_py()
-        if end is not None and "\n" in end and not source.end.rstrip(b"\r\n").endswith(b'"'):
-            raise ValueError(f"{path}: a quote that opens in row {number} (the first is row 1) is never closed.")
+    last, number = None, 0
+    try:
+        for batch in arrow_csv.open_csv(_native(path), **_options(header)):
+            _refuse_nul(path, batch)
+            last, number = (batch, number + batch.num_rows) if batch.num_rows else (last, number)
+            yield _with_decimal_points(batch) if header.decimal_commas else pa.Table.from_batches([batch])
+    except (pa.ArrowException, OSError) as problem:
+        if "Empty CSV" in str(problem):  # a header without an end of line
+            return
+        raise ValueError(_what_is_wrong(path, header.separator, problem)) from None
+    # The parser takes an open quote to reach to the end of the file, and so would lose rows without a word.
+    end = None if last is None else last.column(last.num_columns - 1)[-1].as_py()
+    if end is not None and "\n" in end and not _last_line(path).endswith(b'"'):
+        raise ValueError(f"{path}: a quote that opens in row {number} (the first is row 1) is never closed.")
+
+
+def _native(path: Path) -> pa.NativeFile:
+    """The bytes, read without Python: Arrow's threads may still let go of them while Python ends, and crashed it."""
+    return pa.input_stream(str(path), compression="gzip" if path.suffix.lower() == ".gz" else None)
+
+
+def _refuse_nul(path: Path, batch: pa.RecordBatch) -> None:
+    texts = (column.buffers()[2] for column in batch.columns)
+    if not all(np.frombuffer(text, np.uint8).all() for text in texts if text is not None):
+        raise ValueError(_no_text(path))
+
+
+def _last_line(path: Path) -> bytes:
+    with io.BufferedReader(_TextBytes(path)) as source:
+        return collections.deque(filter(bytes.strip, source), maxlen=1).pop().rstrip(b"\r\n")
 
 
 def _with_decimal_points(batch: pa.RecordBatch) -> pa.Table:
@@ -130,7 +148,7 @@ class _TextBytes(io.RawIOBase):
     """The bytes of a file, unzipped where its name says so; an error where they are no text."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self.end = path, b""
+        self.path, self.started = path, False
         self.source: Any = (gzip.open if path.suffix.lower() == ".gz" else open)(path, "rb")
 
     def readable(self) -> bool:
@@ -141,7 +159,7 @@ class _TextBytes(io.RawIOBase):
             data = self.source.read(len(buffer))
         except (EOFError, zlib.error, gzip.BadGzipFile):
             raise ValueError(f"{self.path} is not a whole gzip file. Copy it again.") from None
-        start, self.end = not self.end, (self.end + data[-3:])[-3:]
+        start, self.started = not self.started, True
         if start:
             for mark, kind in FOREIGN.items():
                 if data.startswith(mark):
@@ -149,13 +167,17 @@ class _TextBytes(io.RawIOBase):
         if start and data.startswith(UTF16):
             raise ValueError(f"{self.path} is not UTF-8: it looks like UTF-16. Save it as UTF-8.")
         if b"\0" in data:
-            raise ValueError(f"{self.path} is not a text table: it holds NUL bytes. Save it as CSV in UTF-8.")
+            raise ValueError(_no_text(self.path))
         buffer[: len(data)] = data
         return len(data)
 
     def close(self) -> None:
         self.source.close()
         super().close()
+
+
+def _no_text(path: Path) -> str:
+    return f"{path} is not a text table: it holds NUL bytes. Save it as CSV in UTF-8."
 
 
 def _options(header: Header) -> dict[str, Any]:
