@@ -112,6 +112,18 @@ def test_nearest_is_exact_where_the_sieve_loses_its_digits(columns: int) -> None
 
 
 @needs_kernels
+@pytest.mark.parametrize("odd", [np.nan, np.inf, 1e25])
+@pytest.mark.parametrize("skip_self", [False, True])
+def test_nearest_is_the_argmin_also_where_numbers_are_not_finite(odd: float, skip_self: bool) -> None:
+    points = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
+    points[11, 1] = odd
+    plain = squared_distances(jnp.asarray(points), jnp.asarray(points))
+    plain = jnp.where(jnp.eye(40, dtype=bool) & skip_self, jnp.inf, plain)
+    chosen = kernels.nearest(jnp.asarray(points), jnp.asarray(points), skip_self)
+    np.testing.assert_array_equal(chosen, jnp.argmin(plain, axis=1))
+
+
+@needs_kernels
 def test_normals_are_jaxs_own_stream_and_normal() -> None:
     key = jax.random.key(7)
     ours, theirs = kernels.standard_normal(key, (400, 751)), jax.random.normal(key, (400, 751))

@@ -66,6 +66,12 @@ def test_under_the_floor_the_value_is_the_floors_and_nothing_pulls(apart: float)
     np.testing.assert_array_equal(gradient, [[0.0]])
 
 
+@pytest.mark.parametrize("k", [1, 2])
+def test_a_distance_that_is_no_number_is_not_taken_for_a_small_one(k: int) -> None:
+    queries, points = jnp.array([[jnp.nan], [2.0]]), jnp.array([[0.0], [1.0], [5.0]])
+    assert jnp.array_equal(jnp.isnan(log_neighbour_distance(queries, points, k, floor=0.1)), jnp.array([True, False]))
+
+
 @pytest.mark.parametrize("k", [1, 2])  # a compiled kernel, where there is one, and plain JAX
 def test_the_cube_of_pairs_and_columns_is_never_made(k: int) -> None:
     """500 x 500 x 1000 floats are 1 GB; the pairs alone are 1 MB, and the gradient may keep a few such."""

@@ -53,7 +53,7 @@ def log_neighbour_distance(
     """
     chosen = nearest(*jax.lax.stop_gradient((queries, points)), k, skip_self)
     squared = jnp.sum((queries - points[chosen]) ** 2, axis=1)
-    apart = squared > floor**2
+    apart = ~(squared <= floor**2)  # NaN is not under the floor: it stays, and is seen
     # The inner `where` keeps the gradient of log finite on the branch that the outer one drops.
     free = 0.5 * jnp.log(jnp.where(apart, squared, 1.0))
     return jnp.where(apart, free, jnp.log(jnp.asarray(floor, squared.dtype)))

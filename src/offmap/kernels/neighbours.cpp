@@ -5,7 +5,8 @@
 //   |a - b|^2 = |a|^2 + 2 s,   s = |b|^2 / 2 - a.b
 //
 // takes half the arithmetic, but loses digits, of which a bound e is known. Points whose s - e is above the least s + e
-// cannot be the nearest; the others, mostly one, are measured by their differences.
+// cannot be the nearest; the others, mostly one, are measured by their differences. Where numbers are not finite, or
+// their squares are not, the bound says nothing, and all points are measured.
 
 #include <cmath>
 #include <cstring>
@@ -38,6 +39,7 @@ struct Points {
   int64_t count, columns;
   std::vector<float> centre;
   Vec *data, *half_square, *norm;
+  bool finite = true;
   Points(ffi::ThreadPool& pool, const Array& a)
       : array(a), count(a.dimensions()[0]), columns(a.dimensions()[1]), centre(centre_of(a)),
         data(kept<0>(blocks() * columns * kVectors)), half_square(kept<1>(blocks() * kVectors)),
@@ -45,6 +47,7 @@ struct Points {
     in_parallel(pool, blocks() * kVectors, 6.0 * count * columns, [&](int64_t first, int64_t last) {
       for (int64_t v = first; v < last; ++v) pack(v);
     });
+    for (int64_t i = 0; i < count; ++i) finite = finite && std::isfinite(norm[i / kLanes][i % kLanes]);
   }
   // Vector v of points: kLanes rows side by side, column after column.
   void pack(int64_t v) {
@@ -126,8 +129,22 @@ struct Search {
     return (points.columns + 8) * kEpsilon * size * size;
   }
 
+  // The same by measuring every point. A distance that is no number is the nearest, so that it is seen.
+  int32_t nearest_of_all(const float* query, int64_t self) const {
+    float best = kInfinity;
+    int32_t chosen = self == 0 ? 1 : 0;
+    for (int64_t j = 0; j < points.count; ++j) {
+      if (j == self) continue;
+      const float squared = squared_distance(query, points.row(j), points.columns);
+      if (std::isnan(squared)) return static_cast<int32_t>(j);
+      if (squared < best) best = squared, chosen = static_cast<int32_t>(j);
+    }
+    return chosen;
+  }
+
   // The nearest point of query i, which is row `self` of the points, or none of them if that is negative.
   int32_t nearest(int64_t i, const float* query, int64_t self) {
+    if (!points.finite || !std::isfinite(norm[i])) return nearest_of_all(query, self);
     std::vector<Vec>& row = s[i];
     if (self >= 0) reinterpret_cast<float*>(row.data())[self] = kInfinity;
     Vec least = kInfinity + Vec{};

@@ -27,8 +27,6 @@ constexpr int64_t kTile = 3;
 #endif
 using Vec = float __attribute__((vector_size(kLanes * sizeof(float))));
 
-inline int64_t vectors_for(int64_t floats) { return (floats + kLanes - 1) / kLanes; }
-
 // Room for n vectors, kept by the thread from call to call: fresh memory costs more than the work that is done in it.
 template <int kWhich>
 inline Vec* kept(int64_t n) {
