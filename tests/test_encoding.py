@@ -11,6 +11,7 @@ import pytest
 from offmap.encoding import (
     Lost,
     Rows,
+    box_rows,
     cell_texts,
     column_groups,
     column_weights,
@@ -55,6 +56,22 @@ LEARNED, KEPT_BACK = np.arange(20), np.arange(20, 24)
 )
 def test_which_frames_need_a_schema(frame: Any, mixed: bool) -> None:
     assert is_mixed_frame(frame) is mixed
+
+
+def test_rows_of_the_box_hold_cells_that_a_row_may_hold() -> None:
+    box = box_rows(SCHEMA.columns, 4000)
+    kind, size, flag = (box[:, group] for group in column_groups(SCHEMA.columns))
+    assert set(map(tuple, kind)) == set(map(tuple, np.eye(kind.shape[1])))
+    np.testing.assert_allclose(kind.mean(axis=0), 1 / kind.shape[1], atol=0.03)
+    assert 0 <= size[:, 0].min() < 0.1 < 19.9 < size[:, 0].max() <= 20
+    assert not size[:, 1].any()  # never missing
+    np.testing.assert_allclose([flag.mean(), flag.std()], 0.5, atol=0.03)
+
+
+def test_the_box_of_numbers_is_the_papers() -> None:
+    X = np.random.default_rng(1).normal(size=(50, 3)) * [1.0, 10.0, 0.1]
+    expected = np.random.default_rng(0).uniform(X.min(axis=0), X.max(axis=0), (2000, 3))
+    np.testing.assert_allclose(box_rows(number_columns(X, None)), expected, rtol=1e-12)
 
 
 def test_what_only_the_others_showed() -> None:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression
 
+from offmap.encoding import box_rows
 from offmap.ood import conformal_p_values
 from offmap.quality import (
     FLAT,
@@ -12,8 +13,10 @@ from offmap.quality import (
     describe_quality,
     doubts,
     measured_false_alarms,
+    quality_of,
     simple_predictions,
 )
+from tests.small_models import tiny_detector
 
 GOOD = Quality(
     rows=400,
@@ -55,6 +58,21 @@ def test_where_all_rows_are_held_back_none_is_predicted_from_itself() -> None:
     assert fold_mates[order == 7].all()
     assert fold_mates.sum() == 4
     np.testing.assert_allclose(mean[~fold_mates], 1e6 / 16)
+
+
+def test_ordinary_rows_in_the_box_are_told_from_held_out_ones_as_by_a_coin() -> None:
+    """Where the rows fill the box, rows of it are ordinary: AUC 0.5, though the folds' levels differ."""
+    X = np.random.default_rng(0).uniform(size=(300, 2))
+    detector = tiny_detector(calibration="cross-fit").fit(X, X[:, 0])
+    level = np.array([10.0, 0.0, -10.0, 5.0, 3.0])
+    detector.held_out_["ood_score"] = X[detector.held_out_["row"], 0] + level[detector.held_out_["fold"]]
+    box = box_rows(detector.columns_)
+    for fold, regressor in enumerate(detector.estimators_):
+        regressor.uncertainty = lambda rows, fold=fold: rows[:, 0] + level[fold]
+    quality = quality_of(detector, X, X[:, 0])
+    assert quality.auc == pytest.approx(0.5, abs=0.03)
+    pooled = np.concatenate([detector.held_out_["ood_score"], *(box[:, 0] + shift for shift in level)])
+    assert np.log(quality.spread) == pytest.approx(np.subtract(*np.quantile(pooled, [0.95, 0.05])))
 
 
 @pytest.mark.parametrize("kind", ["disagreement", "novelty"])

@@ -218,7 +218,9 @@ class OODDetector(OutlierMixin, TableEstimator):
         return -np.min([each.disagreement if has_predictors else each.novelty for each in evidences], axis=0)
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """`score_samples` minus `offset_`: negative for rows that its score alone would flag."""
+        """`score_samples` minus `offset_`: negative for rows that its score alone would flag.
+
+        Where cross-fitting made several regressors that is so of most rows: `predict` asks each of them on its own."""
         return self.score_samples(X) - self.offset_
 
     def predict(self, X: Any) -> np.ndarray:

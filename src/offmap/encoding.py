@@ -12,7 +12,9 @@ from jaxtyping import Bool, Float, Int
 from offmap.artifact import storable
 from offmap.table import CategoryColumn, Column, Evidence, NumericColumn, Schema, as_table, encode
 from offmap.table.cells import texts
-from offmap.table.measured import MeasuredColumn
+from offmap.table.measured import BooleanColumn, MeasuredColumn
+
+N_NU = 2000
 
 
 class Rows(NamedTuple):
@@ -73,6 +75,28 @@ def column_groups(columns: Sequence[Column]) -> list[slice]:
     """Which features are each column's."""
     stops = np.cumsum([len(column.feature_names) for column in columns]).tolist()
     return [slice(start, stop) for start, stop in zip([0, *stops], stops, strict=False)]
+
+
+def box_rows(columns: Sequence[Column], n: int = N_NU) -> Float[np.ndarray, "n d"]:
+    """Encoded rows of nu: every column on its own, any of its values as likely as another. The same ones every time.
+
+    A number lies in the training range, a category is one of those seen, true is as likely as false: cells that a row
+    may really hold. Numbers are never missing.
+    """
+    shares = np.random.default_rng(0).uniform(size=(n, len(columns)))
+    return np.column_stack([_anywhere(column, share) for column, share in zip(columns, shares.T, strict=True)])
+
+
+def _anywhere(column: Column, share: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n k"]:
+    """Features of a cell anywhere in a column, from 0 at its start to 1 at its end."""
+    if isinstance(column, CategoryColumn):
+        return np.eye(len(column.feature_names))[(share * len(column.feature_names)).astype(int)]
+    assert isinstance(column, MeasuredColumn)
+    features = np.zeros((len(share), len(column.feature_names)))
+    features[:, 0] = column.low + (column.high - column.low) * (
+        share >= 0.5 if isinstance(column, BooleanColumn) else share
+    )
+    return features
 
 
 def encoded(schema: Schema, X: Any) -> Rows:

@@ -12,10 +12,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from offmap.detector import OODDetector
+from offmap.encoding import N_NU, box_rows
 from offmap.metrics import auc, rmse
 from offmap.ood import Evidences, cross_p_values
 
-N_NU = 2000
 RIDGE_PENALTIES = np.logspace(-3, 4, 15)
 N_PARTS = 5
 # The epistemic std of the 95th percentile over that of the 5th. Below this, times what the finite number of draws alone
@@ -26,6 +26,8 @@ MOST_ERRORS = 3.0  # binomial standard errors that the measured rate may lie abo
 
 class Quality(NamedTuple):
     """What was measured on `rows` rows held back, and on `N_NU` rows of nu: uniform in the box of the training rows.
+
+    Both are scored alike: a row held back by the regressor that did not learn from it, a row of nu by each of them.
 
     `spread` is the 95th percentile of the epistemic std over the 5th, and `chance_spread` what a constant one would
     give. `promised` and `measured` are false-alarm rates.
@@ -51,8 +53,8 @@ def quality_of(detector: OODDetector, X: Float[np.ndarray, "n d"], y: Float[np.n
     """The quality of a detector that was fitted to the rows with encoded inputs `X`."""
     held_out = detector.held_out_
     mean, ridge = simple_predictions(X, y, held_out["row"])
-    box = np.random.default_rng(0).uniform(X.min(axis=0), X.max(axis=0), (N_NU, X.shape[1]))
-    nu = np.min([regressor.uncertainty(box) for regressor in detector.estimators_], axis=0)
+    box = box_rows(detector.columns_)
+    nu = np.concatenate([regressor.uncertainty(box) for regressor in detector.estimators_])
     low, high = np.quantile(np.concatenate([held_out["ood_score"], nu]), [0.05, 0.95])
     return Quality(
         rows=len(held_out["y"]),

@@ -1,22 +1,18 @@
 """How well the alarm separates: scores of ordinary rows and of rows off the map, and what it flags of the latter."""
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
-from offmap.encoding import Rows
+from offmap.encoding import N_NU, Rows, box_rows
 from offmap.folds import ask
 from offmap.metrics import auc, true_positive_rates
 from offmap.ood import conformal_threshold
 from offmap.report.charts import DIAGONAL, Axis, Chart, drawing, line, outline, points
 from offmap.report.markup import Markup
 from offmap.report.pieces import figure, figures, number, paragraphs, percent, section
-from offmap.table import Column
-from offmap.table.measured import MeasuredColumn
 
-N_NU = 2000
 N_BINS = 48
 SCORES = {"disagreement": "U (nats)", "novelty": "distance to the nearest training rows"}
 MEANING = {
@@ -30,7 +26,10 @@ Values = Float[np.ndarray, " n"]
 
 
 class Separation(NamedTuple):
-    """One kind of evidence, as scores of several sets of rows: "held-out", "nu" and perhaps "training"."""
+    """One kind of evidence, as scores of several sets of rows: "held-out", "nu" and perhaps "training".
+
+    A held-out row is scored by the fold that did not learn from it, a row of nu by every fold.
+    """
 
     kind: str
     scores: dict[str, Values]
@@ -53,33 +52,24 @@ class Alarm(NamedTuple):
 def alarm_of(detector: Any) -> Alarm:
     """The scores of training rows, held-out rows and rows of nu, and what the detector says of the latter."""
     kinds, rate, held_out = detector.evidence_, detector.false_alarm_rate, detector.held_out_
-    rows = Rows(nu_rows(detector.columns_), None)
+    rows = Rows(box_rows(detector.columns_), None)
     answers = [ask(fold, detector.columns_, rows) for fold in detector.folds_]
     separations = []
     if kinds != "novelty":
-        some = detector.training_.features[:: -(-len(detector.training_.features) // N_NU)]
-        training = np.min([regressor.uncertainty(some) for regressor in detector.estimators_], axis=0)
-        nu = np.min([answer.evidences.disagreement for answer in answers], axis=0)
+        every = -(-len(detector.training_.features) // N_NU)
+        some, left_out_by = detector.training_.features[::every], detector.training_.fold[::every]
+        training = np.concatenate(
+            [fold.regressor.uncertainty(some[left_out_by != place]) for place, fold in enumerate(detector.folds_)]
+        )
+        nu = np.concatenate([answer.evidences.disagreement for answer in answers])
         scores = {"training": training, "held-out": held_out["ood_score"], "nu": nu}
         separations.append(Separation("disagreement", scores, conformal_threshold(scores["held-out"], rate)))
     if kinds != "disagreement":  # training rows are left out: each is its own nearest row
-        nu = np.min([answer.evidences.novelty for answer in answers], axis=0)
+        nu = np.concatenate([answer.evidences.novelty for answer in answers])
         scores = {"held-out": held_out["novelty"], "nu": nu}
         separations.append(Separation("novelty", scores, conformal_threshold(scores["held-out"], rate)))
     flagged = getattr(detector._p_values(answers), kinds) <= rate
     return Alarm(tuple(separations), float(np.mean(flagged)), rate)
-
-
-def nu_rows(columns: Sequence[Column]) -> Float[np.ndarray, "n d"]:
-    """Encoded rows uniform in the box of the training rows: the same ones every time."""
-    low, high = np.array([bounds for column in columns for bounds in _box(column)]).T
-    return np.random.default_rng(0).uniform(low, high, (N_NU, len(low)))
-
-
-def _box(column: Column) -> list[tuple[float, float]]:
-    """From where to where the features of a column go in training."""
-    marks = [(0.0, 1.0)] * len(column.feature_names)
-    return [(column.low, column.high), *marks[1:]] if isinstance(column, MeasuredColumn) else marks
 
 
 def alarm_section(alarm: Alarm) -> Markup:
@@ -91,7 +81,7 @@ def alarm_section(alarm: Alarm) -> Markup:
         "How well the alarm separates",
         paragraphs(
             "Held-out rows stand for ordinary new rows. Rows uniform in the box of the training rows stand for rows "
-            "off the map: each of their values was seen, but hardly any of the combinations. Of these, the alarm flags "
+            "off the map: their values are as in training, but hardly any of the combinations. Of these, the alarm flags "
             f"{percent(alarm.flagged_nu)}, at a false-alarm rate of {percent(alarm.rate)}.{each}"
         ),
         figures(*charts),
