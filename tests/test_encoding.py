@@ -74,6 +74,22 @@ def test_the_box_of_numbers_is_the_papers() -> None:
     np.testing.assert_allclose(box_rows(number_columns(X, None)), expected, rtol=1e-12)
 
 
+def test_what_cannot_be_read_is_unknown_though_holes_are_known() -> None:
+    new = pa.table({"kind": ["a"] * 4, "size": ["1", None, "broken", "inf"], "flag": [True] * 4})
+    unknown = seen_by_fold(SCHEMA.columns, encoded(SCHEMA, new), ()).unknown
+    np.testing.assert_array_equal(unknown[:, 1], [False, False, True, True])
+
+
+def test_what_cannot_be_read_is_known_where_training_had_such() -> None:
+    odd = [*map(str, range(99)), "<5"]
+    schema = learn_schema(pa.table({"size": odd}))
+    rows = encoded(schema, pa.table({"size": ["1", None, "<9"]}))
+    np.testing.assert_array_equal(seen_by_fold(schema.columns, rows, ()).unknown[:, 0], [False, False, False])
+    lost = lost_values(schema.columns, pa.table({"size": odd}), np.arange(90), np.arange(90, 100))
+    assert lost == (Lost(0, (), missing=False, unreadable=True),)
+    np.testing.assert_array_equal(seen_by_fold(schema.columns, rows, lost).unknown[:, 0], [False, False, True])
+
+
 def test_what_only_the_others_showed() -> None:
     assert lost_values(SCHEMA.columns, TABLE, LEARNED, KEPT_BACK) == (
         Lost(column=0, values=("rare1", "rare2"), missing=True),

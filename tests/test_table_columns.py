@@ -102,7 +102,7 @@ def test_counting_the_rows_is_noted() -> None:
 def test_odd_values_in_training_count_as_missing_and_are_noted() -> None:
     column = kept([str(row % 50) for row in range(98)] + ["<5", "many"])
     assert column.ever_missing
-    assert column.note == "2 odd values such as '<5' (row 99) counted as missing"
+    assert column.note == "2 odd values such as '<5' counted as missing"
     assert column.fill == np.median([row % 50 for row in range(98)])
 
 

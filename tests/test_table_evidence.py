@@ -89,6 +89,10 @@ def test_values_close_to_the_bounds_are_told_apart() -> None:
     assert said[1] == ["x 1.00000001 is beyond the training range 0 to 1"]
     assert said[2] == ["x -1e-300 is beyond the training range 0 to 1"]
     assert said[3] == ["x 1.0000000000000002 is beyond the training range 0 to 1"]
+    schema = one([100193.2941, 102244.8442, 101000.5])
+    assert phrases(schema, pa.table({"x": [102244.8461], "other": [1]})) == [
+        ["x 102244.846 is beyond the training range 100193 to 102244.844"]
+    ]
     schema = one(["2024-05-01", "2024-05-02", "2024-05-02"])
     said = phrases(schema, pa.table({"x": ["2024-05-02 00:00:00.25", "2024-05-02 12:00"], "other": [1, 1]}))
     assert said[0] == ["x 2024-05-02 00:00:00.250000 is beyond the training range 2024-05-01 to 2024-05-02"]

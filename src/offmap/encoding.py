@@ -38,6 +38,7 @@ class Lost(NamedTuple):
     column: int
     values: tuple[str, ...]
     missing: bool
+    unreadable: bool = False
 
 
 def is_mixed_frame(X: Any) -> bool:
@@ -120,9 +121,14 @@ def lost_values(
             new = others - known
             lost = Lost(place, tuple(sorted(new - {None})), None in new)
         else:
-            absent = _unread(column, cells)
-            lost = Lost(place, (), bool(absent[kept_back].any() and not absent[learned].any()))
-        if lost.values or lost.missing:
+            assert isinstance(column, MeasuredColumn)
+            reading = column.read(cells)
+            missing, unreadable = (
+                bool(marks[kept_back].any() and not marks[learned].any())
+                for marks in (reading.missing, reading.unreadable)
+            )
+            lost = Lost(place, (), missing, unreadable)
+        if lost.values or lost.missing or lost.unreadable:
             found.append(lost)
     return tuple(found)
 
@@ -144,7 +150,7 @@ def seen_by_fold(columns: Sequence[Column], rows: Rows, lost: Sequence[Lost]) ->
 def _unknown(
     column: Column, cells: pa.ChunkedArray, features: Float[np.ndarray, "n k"], lost: Lost | None
 ) -> Bool[np.ndarray, " n"]:
-    """Cells with a category never seen, or missing (or unreadable) where that never was."""
+    """Cells with a category never seen, and those that are missing, or cannot be read, where none was."""
     if isinstance(column, CategoryColumn):
         unknown = features.sum(axis=1) == 0
         if lost is not None:
@@ -152,14 +158,11 @@ def _unknown(
             among = pc.is_in(text, pa.array(lost.values, pa.large_string())).to_numpy()
             unknown |= (among & text.is_valid().to_numpy()) | (lost.missing & text.is_null().to_numpy())
         return unknown
-    if column.ever_missing and not (lost and lost.missing):
-        return np.zeros(len(features), bool)
-    return _unread(column, cells)
-
-
-def _unread(column: Column, cells: pa.ChunkedArray) -> Bool[np.ndarray, " n"]:
     assert isinstance(column, MeasuredColumn)
-    return np.isnan(column.read(cells).values)
+    reading = column.read(cells)
+    never_missing = not column.ever_missing or (lost is not None and lost.missing)
+    never_unreadable = not column.ever_unreadable or (lost is not None and lost.unreadable)
+    return np.asarray((never_missing & reading.missing) | (never_unreadable & reading.unreadable))
 
 
 def _nothing(column: Column) -> Float[np.ndarray, " k"]:

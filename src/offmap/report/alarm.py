@@ -81,8 +81,8 @@ def alarm_section(alarm: Alarm) -> Markup:
         "How well the alarm separates",
         paragraphs(
             "Held-out rows stand for ordinary new rows. Rows uniform in the box of the training rows stand for rows "
-            "off the map: their values are as in training, but hardly any of the combinations. Of these, the alarm flags "
-            f"{percent(alarm.flagged_nu)}, at a false-alarm rate of {percent(alarm.rate)}.{each}"
+            "off the map: their values are as in training, but hardly any of the combinations. Of these, the alarm "
+            f"flags {percent(alarm.flagged_nu)}, at a false-alarm rate of {percent(alarm.rate)}.{each}"
         ),
         figures(*charts),
     )

@@ -115,7 +115,8 @@ def day_text(value: float, unlike: float | None = None) -> str:
     text = str(np.datetime64(round(value * 86_400), "s")).replace("T", " ").removesuffix(" 00:00:00")
     if unlike is None or text != day_text(unlike):
         return text
-    return str(np.datetime64(round(value * MICROSECONDS), "us")).replace("T", " ")
+    exact = str(np.datetime64(round(value * MICROSECONDS), "us")).replace("T", " ")
+    return exact.removesuffix(".000000").removesuffix(" 00:00:00")
 
 
 def _read(column: pa.ChunkedArray, at_once: AtOnce, one: Callable[[str], float]) -> Reading:

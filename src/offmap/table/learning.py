@@ -91,6 +91,7 @@ def _measured(kind: type[Measured], name: str, cells: pa.ChunkedArray) -> Measur
         fill=float(median >= 0.5) if kind is BooleanColumn else median,
         ever_missing=bool(absent.any()),
         note=_unreadable_note(cells, reading),
+        ever_unreadable=bool(reading.unreadable.any()),
     )
     if column.low == column.high and not column.ever_missing:
         raise LeftOutError(f"is always {column.show(column.low)}")
@@ -102,7 +103,7 @@ def _unreadable_note(cells: pa.ChunkedArray, reading: Reading) -> str:
     if not len(rows):
         return ""
     first = texts(cells.slice(int(rows[0]), 1))[0].as_py()
-    return f"{len(rows):,} odd value{'s' * (len(rows) > 1)} such as {first!r} (row {rows[0] + 1:,}) counted as missing"
+    return f"{len(rows):,} odd value{'s' * (len(rows) > 1)} such as {first!r} counted as missing"
 
 
 def _numeric(name: str, cells: pa.ChunkedArray) -> Column:

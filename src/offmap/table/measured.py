@@ -23,6 +23,7 @@ class MeasuredColumn(ABC):
     fill: float
     ever_missing: bool
     note: str = ""
+    ever_unreadable: bool = False
 
     @staticmethod
     @abstractmethod
@@ -40,7 +41,7 @@ class MeasuredColumn(ABC):
     def beyond(self, value: float) -> Evidence:
         """What to say of a value that lies outside the training range."""
         shown = self.show(value, unlike=self.low if value < self.low else self.high)
-        span = f"{self.show(self.low)} to {self.show(self.high)}"
+        span = f"{self.show(self.low, unlike=value)} to {self.show(self.high, unlike=value)}"
         return Evidence(self.name, "range", f"{title(self.name)} {shown} is beyond the training range {span}")
 
     @property
