@@ -14,7 +14,7 @@ from safetensors.numpy import load as load_arrays
 from sklearn.base import clone
 
 from offmap import METHODS, DiverseRegressor, GaussianPrior, GaussianProcessPrior, OODDetector, __version__, load
-from offmap.artifact import FORMAT, ModelFileError, _digest
+from offmap.artifact import FORMAT, ModelFileError, _digest, refuse_to_overwrite
 from offmap.inference import Method
 from offmap.inference.dropout import MCDropout
 from offmap.inference.ensemble import Ensemble
@@ -146,10 +146,25 @@ def test_directory_holds_plain_json_and_plain_arrays(saved: Path) -> None:
 
 
 def test_what_a_directory_cannot_hold_is_said(tmp_path: Path) -> None:
-    model = regressor(ood_inputs=FRAME).fit(X, Y)
-    with pytest.raises(TypeError, match="ood_inputs is a DataFrame, which a model directory cannot hold"):
+    model = regressor().fit(X, Y)
+    model.extra_ = object()
+    with pytest.raises(TypeError, match="extra_ is a object, which a model directory cannot hold"):
         model.save(tmp_path / "model")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_frame_among_the_settings_comes_back_as_its_numbers(tmp_path: Path) -> None:
+    model = regressor(ood_inputs=FRAME).fit(X, Y)
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").ood_inputs, FRAME.to_numpy())
+
+
+@pytest.mark.parametrize("place", ["file/model", "file/deeper/model"])
+def test_where_nothing_can_be_written_it_is_said_before_the_work(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(PermissionError, match="is no folder that may be changed"):
+        refuse_to_overwrite(tmp_path / place, overwrite=True)
+    refuse_to_overwrite(tmp_path / "new" / "model", overwrite=False)
 
 
 # --- nothing is lost ---

@@ -24,6 +24,7 @@ from offmap.ood import Evidences, cross_p_values
 from offmap.optimize import Training
 from offmap.schedules import Cosine
 from tests.linear import LINEAR, NOISE_STD, simulated
+from tests.small_models import tiny_detector
 
 assert_close = functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-5)  # what float32 keeps
 QUICK = Ensemble(members=5, training=Training(learning_rate=0.02, batch_size=100, schedule=Cosine(steps=60)))
@@ -363,3 +364,11 @@ def test_any_regressor_gives_novelty_alone_and_says_so(model: Any, calibration: 
 def test_disagreement_of_one_predictor_is_refused() -> None:
     with pytest.raises(ValueError, match=r"LinearRegression has no predictors that could disagree\. Use a Diverse"):
         OODDetector(LinearRegression(), evidence="disagreement").fit(*simulated(50))
+
+
+def test_another_fit_forgets_what_was_told_of_the_one_before() -> None:
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    detector = tiny_detector().fit(X, X[:, 0])
+    detector.quality_, detector.target_name_ = {"auc": 0.9}, "cost"
+    detector.fit(X, X[:, 1])
+    assert not {"quality_", "target_name_"} & set(vars(detector))

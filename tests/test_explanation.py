@@ -189,12 +189,12 @@ def found(shares: dict[str, float], spoke: str, evidence: tuple[Evidence, ...] =
         ),
         (
             found({"height": 0.5, "weight": 0.41, "age": 0.09}, "novelty", (BEYOND,)),
-            "height and weight are each ordinary but never seen together; they account for 91% of the distance from "
+            "height and weight are each ordinary but unusual together; they account for 91% of the distance from "
             "the training rows",
         ),
         (
             found({"height": 0.5, "weight": 0.41, "age": 0.09}, "disagreement"),
-            "height and weight are each ordinary but not together; they account for 91% of the predictors' "
+            "height and weight are each ordinary but unusual together; they account for 91% of the predictors' "
             "disagreement",
         ),
         (
@@ -211,7 +211,7 @@ def found(shares: dict[str, float], spoke: str, evidence: tuple[Evidence, ...] =
         (found({"bmi": 0.9, "age": 0.1}, "", (BEYOND,)), "not flagged; age 97 is beyond the training range 18 to 91"),
         (
             found({"a": 0.25, "b": 0.25, "c": 0.05, "d": 0.45}, "novelty"),
-            "a, b and c are each ordinary but never seen together; they account for 55% of the distance from the "
+            "a, b and c are each ordinary but unusual together; they account for 55% of the distance from the "
             "training rows",
         ),
     ],

@@ -86,6 +86,13 @@ def test_the_model_is_the_one_that_python_gives(fitted: Fitted) -> None:
         np.testing.assert_array_equal(values, same.verdicts(new)[name])
 
 
+def test_copies_of_rows_are_warned_of(tmp_path: Path) -> None:
+    table, lines = patients(60), list[str]()
+    path = written(pa.concat_tables([table, table.slice(0, 20)]), tmp_path / "twice.csv")
+    fit_file(path, "cost", tiny_detector(), tmp_path / "model", say=lines.append)
+    assert any(line.startswith("warning: 20 of the 80 rows are copies of others") for line in lines)
+
+
 def test_a_model_can_be_shown(fitted: Fitted) -> None:
     shown = "\n".join(describe_model(fitted.model))
     for phrase in [

@@ -154,6 +154,16 @@ def test_switched_off_there_are_no_kernels(monkeypatch: pytest.MonkeyPatch) -> N
     assert kernels.are_here.__wrapped__() is False
 
 
+@needs_kernels
+def test_a_damaged_library_is_built_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("OFFMAP_CACHE", str(tmp_path))
+    library = kernels._library()
+    assert library is not None
+    library.write_bytes(b"")
+    assert kernels._loaded(library) is not None
+    assert library.stat().st_size > 0
+
+
 def test_a_failed_build_is_told_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def fail(command: list[str], **_: object) -> None:
         raise subprocess.CalledProcessError(1, command, stderr=b"predictors.cpp:1: error: broken\n")

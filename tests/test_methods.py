@@ -12,6 +12,7 @@ from offmap.arrays import Array, Batch, Data, Key
 from offmap.families import MeanField, Posterior
 from offmap.inference import METHODS, PAPER_METHODS, PAPER_METHODS_LARGE, Fit, Method
 from offmap.inference.ensemble import Ensemble
+from offmap.inference.hmc import HMC, _has_mixed
 from offmap.inference.variational import Variational
 from offmap.inputs import UniformBox
 from offmap.model import Model
@@ -183,6 +184,19 @@ def test_a_gaussian_process_prior_serves_the_predictor_space_methods_and_no_othe
             method.fit(jax.random.key(0), model, data)
     else:
         assert isinstance(method.fit(jax.random.key(0), model, data), Fit)
+
+
+@pytest.mark.filterwarnings("ignore:The chains have not mixed")
+def test_hmc_draws_until_it_has_enough_or_may_not_go_on(small: tuple[Model, Data]) -> None:
+    never = HMC(chains=2, warmup=30, draws=20, enough=1e9, most_draws=70).fit(jax.random.key(0), *small)
+    assert never.trace["acceptance_rate"].shape == (2, 70)  # 20, 40, and what is left
+    assert never.posterior.n_members == 140
+
+
+@pytest.mark.parametrize(("rhat", "size", "mixed"), [(1.01, 1000.0, True), (1.02, 5000.0, False), (1.0, 999.0, False)])
+def test_chains_have_mixed_when_they_agree_and_say_enough(rhat: float, size: float, mixed: bool) -> None:
+    checks = {"rhat_predictions": jnp.array([1.0, rhat]), "ess_predictions": jnp.array([9999.0, size])}
+    assert _has_mixed(checks, enough=1000.0) is mixed
 
 
 def test_hmc_names_the_prediction_that_mixed_worst(small: tuple[Model, Data]) -> None:

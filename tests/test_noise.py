@@ -26,6 +26,15 @@ def test_known_noise_is_found() -> None:
     assert low < found < high
 
 
+def test_noise_that_a_network_could_learn_by_heart_is_found() -> None:
+    """Pure noise, and more units than rows: asked about rows that it learned, a network would find hardly any."""
+    rows, y = jax.random.normal(X_KEY, (60, 5)), jax.random.normal(NOISE_KEY, (60,))
+    model = Model(
+        network=Network(n_inputs=5, hidden=(100,)), prior=GaussianPrior(), noise_std=1.0, inputs=UniformBox.around(rows)
+    )
+    assert held_out_noise_std(KEY, model, Data(X=rows, y=y)) > 0.9 * float(jnp.std(y))
+
+
 def test_a_table_without_noise_gets_the_smallest() -> None:
     assert held_out_noise_std(KEY, MODEL, Data(X=X, y=SIGNAL)) == SMALLEST
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from offmap.study.record import COSTS, KEYS, Cell, as_line
-from offmap.study.runs import FILE, add_record, read_runs
+from offmap.study.runs import FILE, LEFT_OUT, add_record, read_runs
 
 
 def record(protocol: str = "paper", dataset: str = "yacht", method: str = "hmc", seed: Any = 0, **more: Any) -> Any:
@@ -47,6 +47,15 @@ def test_the_same_cell_is_replaced_and_nothing_else_changes(tmp_path: Path) -> N
     add_record(tmp_path, record(seed=0, auc=0.9))
     assert [one["auc"] for one in read_runs(tmp_path)[0]] == [0.9, 0.2]
     assert (tmp_path / FILE).read_text().splitlines()[1] == second
+
+
+def test_lines_that_are_not_trusted_are_kept_aside(tmp_path: Path) -> None:
+    older = json.dumps({key: value for key, value in record(seed=7).items() if key != "activation"})
+    (tmp_path / FILE).write_text(f"{older}\n{as_line(record(seed=0))}\n")
+    for seed in (1, 2):
+        add_record(tmp_path, record(seed=seed))
+    assert [one["seed"] for one in read_runs(tmp_path)[0]] == [0, 1, 2]
+    assert (tmp_path / LEFT_OUT).read_text() == f"{older}\n"
 
 
 def test_bad_lines_are_named_and_the_rest_is_used(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder
 
 from offmap import artifact
+from offmap.detector import OODDetector
 from offmap.table import (
     BooleanColumn,
     CategoryColumn,
@@ -207,9 +208,11 @@ def test_no_frames_and_columns_twice() -> None:
         as_table([[1, 2]])
     with pytest.raises(TypeError, match=r"a LazyFrame is not .* Pass its \.collect\(\)\.$"):
         as_table(pl.LazyFrame({"a": [1]}))
-    for frame in (pd.DataFrame([[1, 2]], columns=["a", "a"]), pa.table([[1], [2]], names=["a", "a"])):
+    for frame in (pd.DataFrame([[1, 2]] * 3, columns=["a", "a"]), pa.table([[1] * 3, [2] * 3], names=["a", "a"])):
         with pytest.raises(ValueError, match="the table: columns 1, 2 are all called 'a'"):
             as_table(frame)
+        with pytest.raises(ValueError, match="the table: columns 1, 2 are all called 'a'"):
+            OODDetector().fit(frame, [1.0, 2.0, 3.0])
     assert as_table(pd.DataFrame([[1, 2]])).column_names == ["0", "1"]
 
 

@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import json
 import math
+import os
 import tempfile
 from importlib.metadata import version
 from pathlib import Path
@@ -72,11 +73,14 @@ def save(estimator: Any, path: str | Path, overwrite: bool = False) -> None:
 
 
 def refuse_to_overwrite(target: Path, overwrite: bool, how: str = "overwrite=True") -> None:
-    """An error if something stands where a model directory shall be written, unless it is one and may be replaced."""
+    """An error if a model directory cannot be written there: for something else stands there, or nothing may be."""
     if target.exists() and not overwrite:
         raise FileExistsError(f"{target} exists already. Choose another path, or pass {how}.")
     if target.exists() and not (target.is_dir() and {file.name for file in target.iterdir()} <= set(FILES)):
         raise FileExistsError(f"{target} is not a model directory, so it is not overwritten. Choose another path.")
+    above = next(folder for folder in target.absolute().parents if folder.exists())
+    if not (above.is_dir() and os.access(above, os.W_OK | os.X_OK)):
+        raise PermissionError(f"{target} cannot be written: {above} is no folder that may be changed. Choose another.")
 
 
 def load(path: str | Path) -> Any:
@@ -142,6 +146,8 @@ def _encode(value: Any, name: str, arrays: dict[str, np.ndarray]) -> Any:
     if isinstance(value, jax.Array | np.ndarray) and np.asarray(value).dtype.kind not in "OU":
         arrays[name] = np.asarray(value, order="C")  # unlike ascontiguousarray, keeps an array without axes
         return {"array": name, "jax": isinstance(value, jax.Array)}
+    if hasattr(value, "to_numpy"):  # a frame that was given as a setting
+        return encode(value.to_numpy(), "values")
     if isinstance(value, np.ndarray):
         return {"strings": [str(item) for item in value]}
     if isinstance(value, np.generic):

@@ -1,6 +1,7 @@
 """Errors at the door: what is wrong with the user's arrays or settings, where, and what to do."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
@@ -22,6 +23,7 @@ def is_whole_number(value: Any) -> bool:
 
 def refuse_text_columns(X: Any, what: str = "X") -> None:
     """An error that names the columns of a table that hold no numbers."""
+    refuse_columns_twice(X)
     frame = nw.from_native(X, pass_through=True)
     text: list[str] = []
     if isinstance(frame, nw.LazyFrame):
@@ -35,6 +37,22 @@ def refuse_text_columns(X: Any, what: str = "X") -> None:
             f"could not convert {what} to numbers: text or dates in column{'s' * (len(text) > 1)} {listed(text)}. "
             "Encode or drop such columns first."
         )
+
+
+def refuse_names_twice(names: Sequence[str], what: str) -> None:
+    """An error that names the columns that share a name."""
+    for name, count in Counter(names).items():
+        if count > 1:
+            places = listed([str(place) for place, other in enumerate(names, start=1) if other == name])
+            same = f"are all called {name!r}" if name else "have no name"
+            raise ValueError(f"{what}: columns {places} {same}. Give each its own name.")
+
+
+def refuse_columns_twice(frame: Any) -> None:
+    """An error that names the columns of a frame that share a name, whatever its library would say of them."""
+    names = None if hasattr(frame, "collect") else getattr(frame, "column_names", getattr(frame, "columns", None))
+    if isinstance(names, Iterable):
+        refuse_names_twice([str(name) for name in names], "the table")
 
 
 def _is_numeric(column: nw.Series[Any]) -> bool:

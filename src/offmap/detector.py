@@ -128,6 +128,8 @@ class OODDetector(OutlierMixin, TableEstimator):
         return encoded(self.schema_, X), y
 
     def _fit(self, regressor: Any, rows: Rows, y: np.ndarray) -> None:
+        for told in ("quality_", "target_name_"):  # of an earlier fit, by `offmap fit`
+            self.__dict__.pop(told, None)
         random = check_random_state(self.random_state)
         splits = splits_of(len(y), self.calibration, self.false_alarm_rate, random)
         self.training_ = training_rows(rows, y, splits, random)
@@ -218,9 +220,7 @@ class OODDetector(OutlierMixin, TableEstimator):
         return -np.min([each.disagreement if has_predictors else each.novelty for each in evidences], axis=0)
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """`score_samples` minus `offset_`: negative for rows that its score alone would flag.
-
-        Where cross-fitting made several regressors that is so of most rows: `predict` asks each of them on its own."""
+        """`score_samples` minus `offset_`: negative for rows that its score alone would flag (cross-fitted: most)."""
         return self.score_samples(X) - self.offset_
 
     def predict(self, X: Any) -> np.ndarray:

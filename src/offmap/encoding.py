@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from jaxtyping import Bool, Float, Int
 
 from offmap.artifact import storable
+from offmap.checks import refuse_columns_twice
 from offmap.table import CategoryColumn, Column, Evidence, NumericColumn, Schema, as_table, encode
 from offmap.table.cells import texts
 from offmap.table.measured import BooleanColumn, MeasuredColumn
@@ -45,6 +46,7 @@ def is_mixed_frame(X: Any) -> bool:
     """Whether X is a frame that is not all numbers: it has text, dates, booleans, objects or holes."""
     if isinstance(X, pa.Table):
         return True
+    refuse_columns_twice(X)
     frame = nw.from_native(X, pass_through=True)
     return isinstance(frame, nw.DataFrame) and any(_is_mixed(column) for column in frame.iter_columns())
 

@@ -19,6 +19,8 @@ from offmap.tablefiles import SUFFIXES, read_table
 FEWEST_ROWS = 20  # with fewer, nothing can be flagged at a false-alarm rate of 5%
 MOST_FEATURES = 500  # time and memory grow with them: a thousand would take hours, and few tables have the rows for it
 
+MANY_COPIES = 0.1  # of the rows
+
 Say = Callable[[str], None]
 
 
@@ -57,7 +59,7 @@ def fit_file(
     say(f"fitted and calibrated ({detector.calibration_}) in {time.monotonic() - started:.0f} s")
     for line in describe_quality(quality):
         say(f"  {line}")
-    for line in [*complaints, *doubts(quality)]:
+    for line in [*complaints, *doubts(quality), *_copies(encode(schema, inputs), y)]:
         say(f"warning: {line}")
     say(f"the model is in {out}")
     return out
@@ -73,6 +75,18 @@ def _refuse_too_few(table: Path, count: int, which: str = "") -> None:
 
 def _missing_targets(target: str, count: int) -> list[str]:
     return [f"{count:,} row{'s' * (count > 1)} without a {target!r} left out"] * (count > 0)
+
+
+def _copies(X: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"]) -> list[str]:
+    """A warning where so many rows are there twice that what was measured on rows held back says little of new ones."""
+    count = len(y) - len(np.unique(np.column_stack([X, y]), axis=0))
+    if count <= MANY_COPIES * len(y):
+        return []
+    return [
+        f"{count:,} of the {len(y):,} rows are copies of others, so that rows held back were often learned all the "
+        "same. Unless new rows will be such copies, too, expect more false alarms and a larger error than measured "
+        "here. Keep one of each."
+    ]
 
 
 def _refuse_too_many_features(table: Path, schema: Schema) -> None:

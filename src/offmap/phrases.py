@@ -66,7 +66,7 @@ def reason_of(findings: Findings) -> str:
     """A short phrase: what training never showed, or else which columns are unusual; and which evidence spoke.
 
     >>> reason_of(Findings((Share("height", 0.5), Share("weight", 0.5)), ("novelty",), (), {}))
-    'height and weight are each ordinary but never seen together (far from every training row)'
+    'height and weight are each ordinary but unusual together (far from every training row)'
     """
     leading, by_share = _leading(findings.shares), dict(findings.shares)
     found = sorted(findings.evidence, key=lambda item: -by_share[item.column])
@@ -88,8 +88,7 @@ def _together(names: Sequence[str], findings: Findings) -> str:
     """What to say of columns whose values are all known from training."""
     if len(names) == 1:
         return f"{_with_value(names[0], findings)} is unusual beside the row's other values"
-    never = "but never seen together" if "novelty" in findings.spoke else "but not together"
-    return f"{_listed([title(name) for name in names])} are each ordinary {never}"
+    return f"{_listed([title(name) for name in names])} are each ordinary but unusual together"
 
 
 def _with_value(name: str, findings: Findings) -> str:

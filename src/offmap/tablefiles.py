@@ -3,7 +3,6 @@
 import contextlib
 import gzip
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -11,7 +10,7 @@ from typing import IO, Any
 import pyarrow as pa
 from pyarrow import parquet
 
-from offmap.checks import listed
+from offmap.checks import refuse_names_twice
 from offmap.delimited import header_line, lines_of, read_header, read_text
 from offmap.files import complete_file
 
@@ -82,15 +81,6 @@ def _open(path: Path, rows: int) -> Iterator[pa.Table]:
         names, tables = header.names, read_text(path, header)
     refuse_names_twice(names, str(path))
     return _some_rows(path, tables)
-
-
-def refuse_names_twice(names: Sequence[str], what: str) -> None:
-    """An error that names the columns that share a name."""
-    for name, count in Counter(names).items():
-        if count > 1:
-            places = listed([str(place) for place, other in enumerate(names, start=1) if other == name])
-            same = f"are all called {name!r}" if name else "have no name"
-            raise ValueError(f"{what}: columns {places} {same}. Give each its own name.")
 
 
 def _suffix(path: Path) -> str:

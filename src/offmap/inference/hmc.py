@@ -97,8 +97,8 @@ class HMC:
 
     @property
     def networks_at_once(self) -> int:
-        """The first draws of every chain, twice while they are put together."""
-        return 2 * self.chains * self.draws
+        """All draws of every chain, twice while they are put together."""
+        return 2 * self.chains * max(self.draws, self.most_draws)
 
     def fit(self, key: Key, model: Model, data: Data) -> Fit:
         """The states of all chains after warm-up."""

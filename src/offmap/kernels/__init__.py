@@ -34,13 +34,24 @@ def are_here() -> bool:
     """Whether the compiled kernels can be called. Builds and registers them the first time it is asked."""
     if os.environ.get(SWITCH, "").lower() == "off" or jax.default_backend() != "cpu":
         return False
-    library = _library()
-    if library is None:
+    code = _loaded(_library())
+    if code is None:
         return False
-    code = ctypes.CDLL(str(library))
     for target in TARGETS:
         jax.ffi.register_ffi_target(target, jax.ffi.pycapsule(getattr(code, target)), platform="cpu")
     return True
+
+
+def _loaded(library: Path | None) -> ctypes.CDLL | None:
+    """The code of the library. One that a full disk or a crash left damaged is built again."""
+    if library is None:
+        return None
+    try:
+        return ctypes.CDLL(str(library))
+    except OSError:
+        library.unlink(missing_ok=True)
+        rebuilt = _library()
+        return None if rebuilt is None else ctypes.CDLL(str(rebuilt))
 
 
 def _library() -> Path | None:

@@ -76,8 +76,10 @@ class Cell(NamedTuple):
 
 
 def is_unmixed(record: Record) -> bool:
-    """Whether chains were run, and are beyond a limit."""
-    return record["rhat"] is not None and (record["rhat"] > RHAT_LIMIT or record["ess"] < ESS_LIMIT)
+    """Whether chains were run, and are beyond a limit, or stuck so that there is no R-hat at all."""
+    if record["rhat"] is None or record["ess"] is None:
+        return bool(record["method"] == "hmc")
+    return bool(record["rhat"] > RHAT_LIMIT or record["ess"] < ESS_LIMIT)
 
 
 def as_line(record: Record) -> str:

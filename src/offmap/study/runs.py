@@ -15,7 +15,7 @@ from offmap.study.baselines import BASELINES
 from offmap.study.protocol import PROTOCOLS
 from offmap.study.record import KEYS, Cell, Record, as_line
 
-FILE = "study.jsonl"
+FILE, LEFT_OUT = "study.jsonl", "left-out.jsonl"
 ORDER: tuple[list[str], ...] = (list(PROTOCOLS), list(DATASETS), [*METHODS, *BASELINES])
 
 
@@ -24,9 +24,14 @@ def read_runs(path: str | Path) -> tuple[list[Record], list[str]]:
 
     A line that cannot be trusted is left out, so its cell counts as not run.
     """
-    file = Path(path) / FILE if Path(path).is_dir() else Path(path)
+    records, untrusted = _sorted_out(Path(path) / FILE if Path(path).is_dir() else Path(path))
+    return records, list(untrusted)
+
+
+def _sorted_out(file: Path) -> tuple[list[Record], dict[str, bytes]]:
+    """The records of a file, and the lines that are none, by what is wrong with them."""
     records: dict[Cell, Record] = {}
-    problems = []
+    untrusted = {}
     for number, line in enumerate(file.read_bytes().splitlines() if file.exists() else [], start=1):
         try:
             record = _trusted(line)
@@ -34,8 +39,8 @@ def read_runs(path: str | Path) -> tuple[list[Record], list[str]]:
                 raise ValueError(f"it repeats the cell {Cell.of(record)}")
             records[Cell.of(record)] = record
         except ValueError as problem:
-            problems.append(f"{file}, line {number} is left out: {problem}.")
-    return list(records.values()), problems
+            untrusted[f"{file}, line {number} is left out: {problem}."] = line
+    return list(records.values()), untrusted
 
 
 def _trusted(line: bytes) -> Record:
@@ -55,14 +60,21 @@ def _trusted(line: bytes) -> Record:
 
 
 def add_record(folder: Path, record: Record) -> None:
-    """Put a record into the folder's file, in its place. The file is replaced whole, or stays as it was."""
+    """Put a record into the folder's file, in its place. The file is replaced whole, or stays as it was.
+
+    Lines that cannot be trusted go to a file beside it: they may be hours of work in an older format.
+    """
     with _alone_in(folder):
         for leftover in folder.glob(f".{Path(FILE).stem}-*"):  # of a process that was killed while it wrote
             leftover.unlink()
-        kept = [other for other in read_runs(folder)[0] if Cell.of(other) != Cell.of(record)]
+        records, untrusted = _sorted_out(folder / FILE)
+        if untrusted:
+            with (folder / LEFT_OUT).open("ab") as file:
+                file.write(b"".join(line + b"\n" for line in untrusted.values()))
+        kept = [other for other in records if Cell.of(other) != Cell.of(record)]
         in_order = sorted([*kept, record], key=lambda record: place(Cell.of(record)))
-        with complete_file(folder / FILE) as file:
-            file.write_text("".join(as_line(record) + "\n" for record in in_order), encoding="utf-8")
+        with complete_file(folder / FILE) as fresh:
+            fresh.write_text("".join(as_line(record) + "\n" for record in in_order), encoding="utf-8")
 
 
 @contextlib.contextmanager

@@ -5,9 +5,8 @@ from typing import Any
 
 import narwhals as nw
 import pyarrow as pa
-from narwhals.exceptions import DuplicateError
 
-from offmap.tablefiles import refuse_names_twice
+from offmap.checks import refuse_columns_twice, refuse_names_twice
 
 
 def as_table(frame: Any) -> pa.Table:
@@ -15,15 +14,12 @@ def as_table(frame: Any) -> pa.Table:
     if isinstance(frame, pa.Table):
         refuse_names_twice(frame.column_names, "the table")
         return frame
+    refuse_columns_twice(frame)
     try:
         known = nw.from_native(frame, eager_only=True)
     except TypeError:
         hint = " Pass its .collect()." if hasattr(frame, "collect") else ""
         raise TypeError(f"a {type(frame).__name__} is not a pandas, polars or pyarrow table.{hint}") from None
-    except DuplicateError:
-        refuse_names_twice([str(name) for name in frame.columns], "the table")
-        raise
-    refuse_names_twice([str(name) for name in known.columns], "the table")
     return pa.table({str(column.name): _as_arrow(column) for column in known.iter_columns()})
 
 

@@ -20,11 +20,12 @@ MOSTLY = 0.95  # the share of cells that must read as numbers (or dates) for tex
 RARE_SHARE, RARE_ROWS = 0.01, 5
 MOST_CATEGORIES = 20  # more are grouped with the rare ones, so that one column does not drown the others
 MOST_TEXTS = 1000  # more different texts are names, not categories
-# Whole numbers, all different, under such a name tell rows apart and say nothing else. Under any other name they may be
-# a measurement (a population, a day), so they are kept, with a note when they count the rows.
+# Whole numbers, nearly all different, under such a name tell rows apart and say nothing else. Under any other name they
+# may be a measurement (a population, a day), so they are kept, with a note when they count the rows.
 ID_WORDS = ("id", "uid", "uuid", "guid", "key", "rowid")
 ID_NAMES = ("", "#", "index", "idx", "row", "row names", "rownames", "nr", "no", "number", "unnamed: 0")
 ENOUGH_TO_COUNT = 10
+FRAME_INDEX = re.compile(r"__index_level_\d+__")  # as pandas calls it in a Parquet file
 OTHER_DATE = r"^(\d{1,2}[./-] ?\d{1,2}[./-] ?\d{2,4}|\d{4}[./]\d{1,2}[./]\d{1,2})([T ]\d{1,2}:\d\d(:\d\d)?)?$"
 
 Measured = TypeVar("Measured", bound=MeasuredColumn)
@@ -37,6 +38,8 @@ class LeftOutError(Exception):
 def learn_column(name: str, cells: pa.ChunkedArray) -> Column:
     """The column that the training rows show; `LeftOutError` says why there is nothing to learn from it."""
     kind = cells.type
+    if FRAME_INDEX.fullmatch(name):
+        raise LeftOutError("is the index of a pandas frame")
     if pa.types.is_boolean(kind):
         return _measured(BooleanColumn, name, cells)
     if is_one_of(kind, NUMBER_TYPES):
@@ -109,10 +112,15 @@ def _unreadable_note(cells: pa.ChunkedArray, reading: Reading) -> str:
 def _numeric(name: str, cells: pa.ChunkedArray) -> Column:
     column = _measured(NumericColumn, name, cells)
     values = numbers(cells).values
-    if column.ever_missing or not np.all(values == np.round(values)) or len(np.unique(values)) < len(values):
+    present = values[~np.isnan(values)]
+    share_different = len(np.unique(present)) / len(present)
+    if share_different < MOSTLY or not np.all(present == np.round(present)):
         return column
     if _named_like_an_id(name):
-        raise LeftOutError("is a different whole number in every row, and its name says that it is an id")
+        almost = "almost " * (share_different < 1)
+        raise LeftOutError(f"is a different whole number in {almost}every row, and its name says that it is an id")
+    if share_different < 1 or column.ever_missing:
+        return column
     steps = np.diff(values)
     if len(values) >= ENOUGH_TO_COUNT and steps.min() > 0 and np.median(steps) == 1:
         return replace(column, note="counts up from row to row: if it only numbers the rows, take it out of the table")

@@ -39,8 +39,8 @@ def learn_schema(frame: Any, leave_out: Iterable[str] = ()) -> Schema:
     """What each column of the training rows is. `leave_out` names the target, and columns that are no inputs.
 
     >>> learn_schema(pa.table({"age": [30, None, 50], "name": ["a", "b", "c"]}))
-    Schema(rows=3, columns=(NumericColumn(name='age', low=30.0, high=50.0, fill=40.0, ever_missing=True, note=''),),
-        left_out=(('name', 'is a different text in every row, like an id'),))
+    Schema(rows=3, columns=(NumericColumn(name='age', low=30.0, high=50.0, fill=40.0, ever_missing=True, note='',
+        ever_unreadable=False),), left_out=(('name', 'is a different text in every row, like an id'),))
     """
     table, ignored = as_table(frame), set(leave_out)
     columns: list[Column] = []
