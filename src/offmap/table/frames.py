@@ -6,15 +6,14 @@ from typing import Any
 import narwhals as nw
 import pyarrow as pa
 
-from offmap.checks import refuse_columns_twice, refuse_names_twice
+from offmap.checks import refuse_columns_twice
 
 
 def as_table(frame: Any) -> pa.Table:
     """A pandas, polars or pyarrow table as a pyarrow one. Columns of mixed objects become text."""
-    if isinstance(frame, pa.Table):
-        refuse_names_twice(frame.column_names, "the table")
-        return frame
     refuse_columns_twice(frame)
+    if isinstance(frame, pa.Table):
+        return frame
     try:
         known = nw.from_native(frame, eager_only=True)
     except TypeError:
