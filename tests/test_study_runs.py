@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from offmap.study.record import COSTS, KEYS, Cell, as_line
+from offmap.study.record import COSTS, KEYS, Cell, as_line, is_unmixed
 from offmap.study.runs import FILE, LEFT_OUT, add_record, read_runs
 
 
@@ -120,3 +120,12 @@ def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         add_record(tmp_path, record(seed=1))
     assert (tmp_path / FILE).read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == [FILE]
+
+
+def test_chains_that_are_stuck_have_not_mixed() -> None:
+    """All at one value, R-hat is no number, and a record holds none."""
+    stuck = json.loads(as_line(record(rhat=math.nan, ess=math.nan)))
+    assert stuck["rhat"] is None
+    assert is_unmixed(stuck)
+    assert not is_unmixed(record(method="ensemble"))
+    assert not is_unmixed(record(rhat=1.01, ess=1000.0))
