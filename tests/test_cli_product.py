@@ -294,13 +294,14 @@ def test_a_reader_that_has_seen_enough_is_a_good_end(model: Path, tmp_path: Path
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_ctrl_c_ends_with_130_and_leaves_nothing(model: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("asked", [signal.SIGINT, signal.SIGTERM], ids=str)
+def test_ctrl_c_ends_with_130_and_leaves_nothing(model: Path, tmp_path: Path, asked: signal.Signals) -> None:
     many = pa.concat_tables([patients(1000)] * 2000)
     table = written(many, tmp_path / "t.parquet")
     process = subprocess.Popen([*OFFMAP, "score", model, table, "--out", tmp_path / "out.csv"], stderr=subprocess.PIPE)
     while len(files(tmp_path)) == 1 and process.poll() is None:  # until the output has begun
         time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(asked)
     _, said = process.communicate()
     assert process.returncode == 130
     assert said.decode().strip().startswith("offmap: interrupted")

@@ -19,10 +19,11 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 def in_the_users_words() -> Iterator[None]:
     """Exit 2 with one line when the input is wrong or too large, 130 on Ctrl-C. Other failures are bugs: a traceback.
 
-    When whoever reads the standard output (`| head`) has seen enough, that is a good end.
+    A system that wants the process to end (SIGTERM) is obeyed as Ctrl-C is, so that nothing half-written stays. When
+    whoever reads the standard output (`| head`) has seen enough, that is a good end.
     """
     try:
-        with _ctrl_c_is_never_lost():
+        with _sigterm_is_ctrl_c(), _ctrl_c_is_never_lost():
             yield
             sys.stdout.flush()
     except BrokenPipeError:
@@ -35,6 +36,23 @@ def in_the_users_words() -> Iterator[None]:
     except KeyboardInterrupt as stop:
         print(f"\noffmap: {str(stop) or 'interrupted. Nothing half-written stays.'}", file=sys.stderr)
         raise typer.Exit(130) from None
+
+
+@contextlib.contextmanager
+def _sigterm_is_ctrl_c() -> Iterator[None]:
+    """Only the main thread may say what a signal does; elsewhere nothing changes."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextlib.contextmanager
