@@ -96,7 +96,9 @@ def load(path: str | Path) -> Any:
     try:
         document = json.loads(text)
         found = document["format"]
-        if isinstance(found, int) and found > FORMAT:
+        if not isinstance(found, int) or found < 1:
+            raise ModelFileError(f"{source / 'model.json'} {ALTERED}")
+        if found > FORMAT:
             raise ModelFileError(
                 f"{source} has format {found}, and this version of offmap reads formats up to {FORMAT}. Upgrade offmap."
             )
@@ -105,7 +107,7 @@ def load(path: str | Path) -> Any:
         if _digest(document["model"]) != document["model_sha256"]:
             raise ModelFileError(f"{source / 'model.json'} {ALTERED}")
         return _decode(document["model"], load_arrays(blob))
-    except (ValueError, KeyError, TypeError, SafetensorError) as problem:
+    except (ValueError, KeyError, TypeError, RecursionError, SafetensorError) as problem:
         if isinstance(problem, ModelFileError):
             raise
         raise ModelFileError(f"{source / 'model.json'} {ALTERED}") from None
