@@ -69,7 +69,8 @@ def _open(path: Path, rows: int) -> Iterator[pa.Table]:
         raise IsADirectoryError(f"{path} is a directory, not a table.")
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist. Check the path.")
-    suffix = _suffix(path)
+    is_spreadsheet = path.suffix.lower() in SPREADSHEETS
+    suffix = _suffix(path, way_out=" Save the sheet as CSV." if is_spreadsheet else "")
     if path.stat().st_size == 0:
         raise ValueError(f"{path} is empty.")
     if suffix == ".parquet":
@@ -83,12 +84,11 @@ def _open(path: Path, rows: int) -> Iterator[pa.Table]:
     return _some_rows(path, tables)
 
 
-def _suffix(path: Path) -> str:
+def _suffix(path: Path, way_out: str = "") -> str:
     """The file's kind, or an error that lists the kinds."""
     for suffix in SUFFIXES:
         if path.name.lower().endswith(suffix):
             return suffix
-    way_out = " Save the sheet as CSV." if path.suffix.lower() in SPREADSHEETS else ""
     raise ValueError(
         f"{path} is not a table that can be read or written here: its name must end in {', '.join(SUFFIXES)}.{way_out}"
     )
