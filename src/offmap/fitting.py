@@ -52,14 +52,15 @@ def fit_file(
         say(f"  {line}")
     started = time.monotonic()
     complaints = _fit(detector, inputs, y)
-    quality = quality_of(detector, encode(schema, inputs), y)
+    features = encode(schema, inputs)
+    quality = quality_of(detector, features, y)
     # Kept with the model, for `offmap show` and the report.
     detector.target_name_, detector.quality_ = target, quality._asdict()
     detector.save(out, overwrite=force)
     say(f"fitted and calibrated ({detector.calibration_}) in {time.monotonic() - started:.0f} s")
     for line in describe_quality(quality):
         say(f"  {line}")
-    for line in [*complaints, *doubts(quality), *_copies(encode(schema, inputs), y)]:
+    for line in [*complaints, *doubts(quality), *_copies(features, y)]:
         say(f"warning: {line}")
     say(f"the model is in {out}")
     return out
