@@ -54,6 +54,26 @@ def test_draws_under_vmap_are_those_one_by_one() -> None:
 
 
 @needs_kernels
+def test_gradients_of_many_networks_under_vmap_are_those_one_by_one() -> None:
+    network = Network(n_inputs=3, hidden=(6,))
+    thetas = jax.random.normal(jax.random.key(0), (7, network.n_parameters))
+    X, weight = jax.random.normal(jax.random.key(1), (5, 3)), jax.random.normal(jax.random.key(2), (5,))
+
+    def value(theta: Array, weight: Array) -> Array:
+        return jnp.sum(weight * network.draws(theta[None, :], X)[0])
+
+    together = jax.vmap(jax.value_and_grad(value), (0, None))(thetas, weight)
+    one_by_one = [jax.value_and_grad(value)(theta, weight) for theta in thetas]
+    for number, one in enumerate(one_by_one):
+        jax.tree.map(
+            lambda all_of_them, one, n=number: np.testing.assert_array_equal(all_of_them[n], one), together, one
+        )
+    programs = jax.jit(jax.vmap(jax.grad(value), (0, None))).lower(thetas, weight).as_text()
+    assert programs.count("offmap_backward") == 1
+    assert "while" not in programs  # one call, and no loop of calls
+
+
+@needs_kernels
 def test_a_smooth_unit_far_from_its_corner_is_zero_or_linear() -> None:
     """Where e^x would overflow or underflow: GELU(a) is a or 0 there, and its slope 1 or 0."""
     network = Network(n_inputs=1, hidden=(1,), activation="gelu")

@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 
 from offmap.arrays import Array, Batch, Data, Key
+from offmap.divergences import entropy_knn
 from offmap.families import MeanField, Posterior
 from offmap.inference import METHODS, PAPER_METHODS, PAPER_METHODS_LARGE, Fit, Method
+from offmap.inference.annealed_hmc import AnnealedHMC, _Sampler
 from offmap.inference.ensemble import Ensemble
-from offmap.inference.hmc import HMC, _has_mixed
+from offmap.inference.hmc import HMC
+from offmap.inference.mixing import has_mixed
 from offmap.inference.variational import Variational
 from offmap.inputs import UniformBox
 from offmap.model import Model
@@ -76,13 +79,21 @@ def test_every_method_is_judged() -> None:
     assert {"hmc", *RECOVER, *DO_NOT_RECOVER} == set(METHODS) == set(PAPER_METHODS) == set(PAPER_METHODS_LARGE)
 
 
-@pytest.mark.parametrize("doublings", [8, 2])
-def test_hmc_recovers_the_exact_posterior_within_monte_carlo_error(doublings: int) -> None:
+@pytest.mark.parametrize(
+    "method",
+    [
+        HMC(warmup=400, draws=1000),
+        HMC(warmup=400, draws=1000, first_doublings=2, most_doublings=2),
+        AnnealedHMC(draws=1000),
+        AnnealedHMC(draws=1000, keep=0.3, effort=1, length=0.5, settling=1),  # poor moves, so that weights must do it
+    ],
+    ids=["chains", "chains of short trajectories", "populations", "populations that hardly move"],
+)
+def test_samplers_recover_the_exact_posterior_within_monte_carlo_error(method: Method) -> None:
     problem = conjugate(correlation=0.6)
-    fit = replace(
-        METHODS["hmc"], chains=4, warmup=400, draws=1000, first_doublings=doublings, most_doublings=doublings
-    ).fit(jax.random.key(0), problem.model, problem.data)
-    assert np.max(fit.trace["leapfrog_steps"]) < 2**doublings
+    fit = method.fit(jax.random.key(0), problem.model, problem.data)
+    if isinstance(method, HMC):
+        assert np.max(fit.trace["leapfrog_steps"]) < 2**method.first_doublings
     thetas, ess = (
         np.asarray(fit.posterior.sample(jax.random.key(0), 4000), np.float64),
         np.asarray(fit.trace["ess_theta"]),
@@ -96,6 +107,42 @@ def test_hmc_recovers_the_exact_posterior_within_monte_carlo_error(doublings: in
     exact_correlation = problem.covariance[0, 1] / (exact_std[0] * exact_std[1])
     assert abs(np.arctanh(correlation) - np.arctanh(exact_correlation)) * np.sqrt(ess.min() / 2) < 4
     assert float(fit.trace["rhat_predictions"].max()) < 1.01
+
+
+@pytest.mark.filterwarnings("ignore:The populations have not mixed")  # 1,000 draws are few for R-hat
+def test_populations_know_modes_that_no_trajectory_connects() -> None:
+    """One unit, v tanh(w x): (w, v) and (-w, -v) are the same predictor, so each side has half of the posterior."""
+    X = jnp.linspace(-2.0, 2.0, 30)[:, None]
+    model = Model(
+        network=Network(n_inputs=1, hidden=(1,), activation="tanh"),
+        prior=GaussianPrior(1.0),
+        noise_std=jnp.float32(0.05),
+        inputs=UniformBox.around(X),
+    )
+    data = Data(X=X, y=jnp.tanh(1.5 * X[:, 0]))
+    fit = AnnealedHMC(draws=250).fit(jax.random.key(0), model, data)
+    w = np.asarray(fit.posterior.sample(jax.random.key(0), 1000)[:, 0])
+    assert np.min(np.abs(w)) > 0.5  # between the modes there is nobody
+    z = (np.mean(w > 0) - 0.5) / (0.5 / np.sqrt(float(fit.trace["ess_theta"][0])))
+    assert abs(z) < 4
+    assert float(fit.trace["rhat_theta"].max()) < 1.05
+
+
+@pytest.mark.filterwarnings("ignore:The populations have not mixed")
+def test_populations_are_independent_draws_of_theta() -> None:
+    """Where rows say nothing the posterior is the prior, and the entropy of its draws that of the prior's own draws."""
+    X = jax.random.normal(jax.random.key(1), (20, 2))
+    model = Model(
+        network=Network(n_inputs=2, hidden=(10,)),
+        prior=GaussianPrior(),
+        noise_std=jnp.float32(300.0),
+        inputs=UniformBox.around(X),
+    )
+    fit = AnnealedHMC(draws=250).fit(jax.random.key(0), model, Data(X=X, y=X[:, 0]))
+    keys = jax.random.split(jax.random.key(2), 20)
+    exact = [float(entropy_knn(GaussianPrior().sample(key, 1000, model.network))) for key in keys]
+    found = float(entropy_knn(fit.posterior.sample(jax.random.key(3), 1000)))
+    assert abs(found - np.mean(exact)) < 4 * np.std(exact)
 
 
 @pytest.mark.parametrize("name", RECOVER)
@@ -141,6 +188,8 @@ def shrunk(method: Method) -> Any:
     """The same method in a second or two."""
     if hasattr(method, "training"):
         return replace(method, training=replace(method.training, schedule=Constant(epochs=3), batch_size=16))
+    if isinstance(method, AnnealedHMC):
+        return replace(method, populations=2, draws=30, effort=8, settling=1, patience=1)
     return replace(method, chains=2, warmup=30, draws=30, most_draws=30)
 
 
@@ -160,10 +209,10 @@ def draws_of(posterior: Posterior, key: Key) -> Array:
     return posterior.sample(key, 6)
 
 
-@pytest.mark.filterwarnings("ignore:The chains have not mixed")
-@pytest.mark.parametrize("name", METHODS)
-def test_same_key_same_numbers_other_key_others(name: str, small: tuple[Model, Data]) -> None:
-    method, key = shrunk(METHODS[name]), jax.random.key(1)
+@pytest.mark.filterwarnings("ignore:The (chains|populations) have not mixed")
+@pytest.mark.parametrize("method", [*METHODS.values(), PAPER_METHODS["hmc"]], ids=[*METHODS, "paper's hmc"])
+def test_same_key_same_numbers_other_key_others(method: Method, small: tuple[Model, Data]) -> None:
+    method, key = shrunk(method), jax.random.key(1)
     first, again, other = (
         draws_of(method.fit(fit_key, *small).posterior, key) for fit_key in (key, key, jax.random.key(2))
     )
@@ -196,14 +245,40 @@ def test_hmc_draws_until_it_has_enough_or_may_not_go_on(small: tuple[Model, Data
 @pytest.mark.parametrize(("rhat", "size", "mixed"), [(1.01, 1000.0, True), (1.02, 5000.0, False), (1.0, 999.0, False)])
 def test_chains_have_mixed_when_they_agree_and_say_enough(rhat: float, size: float, mixed: bool) -> None:
     checks = {"rhat_predictions": jnp.array([1.0, rhat]), "ess_predictions": jnp.array([9999.0, size])}
-    assert _has_mixed(checks, enough=1000.0) is mixed
+    assert has_mixed(checks, enough=1000.0) is mixed
 
 
-def test_hmc_names_the_prediction_that_mixed_worst(small: tuple[Model, Data]) -> None:
+@pytest.mark.parametrize("method", [METHODS["hmc"], PAPER_METHODS["hmc"]], ids=["chains", "populations"])
+def test_samplers_name_the_prediction_that_mixed_worst(method: Method, small: tuple[Model, Data]) -> None:
     with pytest.warns(
         UserWarning, match=r"have not mixed: of 140 checked predictions the worst, at (checked|OOD).*R-hat"
     ):
-        shrunk(METHODS["hmc"]).fit(jax.random.key(0), *small)
+        shrunk(method).fit(jax.random.key(0), *small)
+
+
+def test_populations_move_at_the_posterior_until_there_is_enough_or_no_patience() -> None:
+    problem = conjugate(correlation=0.0)
+    content = AnnealedHMC(populations=2, draws=1000, settling=3, patience=9)
+    fits = [content.fit(jax.random.key(0), problem.model, problem.data)]
+    with pytest.warns(UserWarning, match="The populations have not mixed"):
+        fits.append(replace(content, enough=1e9).fit(jax.random.key(0), problem.model, problem.data))
+    shares = [np.asarray(fit.trace["share"]) for fit in fits]
+    steps = [int(np.sum(np.asarray(fit.trace["leapfrog_steps"])[fit.trace["share"] == 1.0])) for fit in fits]
+    assert 3 + 1 <= steps[0] / 64 < 3 + 2  # one round belongs to the last level
+    assert 9 + 1 <= steps[1] / 64 < 9 + 2
+    assert all(np.all(np.diff(rising) >= 0) and 0 < rising[0] < 1 for rising in shares)
+    assert all(fit.posterior.n_members == 2000 for fit in fits)
+
+
+def test_a_move_is_the_same_however_many_networks_are_dealt_with_at_once(small: tuple[Model, Data]) -> None:
+    """33 at once leave a last piece of 28 of 160, which is filled up. Sums are rounded differently, and no more."""
+    samplers = [_Sampler(AnnealedHMC(populations=2, draws=80, effort=1), *small) for _ in range(2)]
+    samplers[1].at_once = 33
+    starts = [sampler.start(jax.random.key(0)) for sampler in samplers]
+    np.testing.assert_allclose(starts[0].log_likelihoods, starts[1].log_likelihoods, rtol=1e-5)
+    ends = [sampler.moved(jax.random.key(1), start) for sampler, start in zip(samplers, starts, strict=True)]
+    np.testing.assert_allclose(ends[0].thetas, ends[1].thetas, atol=1e-4)
+    np.testing.assert_allclose(ends[0].log_likelihoods, ends[1].log_likelihoods, rtol=1e-4)
 
 
 @pytest.mark.parametrize(("n_rows", "weight"), [(300, 2 + 80 * 0.25), (1500, 2 + 80 * 0.25), (15_000, 2 + 8 * 0.25)])

@@ -47,8 +47,11 @@ class Model:
         """`n` predictors of the prior at every row of X."""
         return self.prior.sample_predictors(key, n, self.network, X)
 
+    def log_likelihood(self, theta: Float[Array, " p"], data: Data) -> Float[Array, ""]:
+        """ln p(y | X, theta), in nats."""
+        values = self.predict_draws(theta[None, :], data.X)[0]
+        return jnp.sum(gaussian_log_density(data.y, values, self.noise_std))
+
     def log_joint(self, theta: Float[Array, " p"], data: Data) -> Float[Array, ""]:
         """ln p(y | X, theta) + ln p(theta), in nats: the posterior's log density up to a constant."""
-        values = self.predict_draws(theta[None, :], data.X)[0]
-        log_likelihood = gaussian_log_density(data.y, values, self.noise_std)
-        return jnp.sum(log_likelihood) + self.parameter_prior.log_density(theta)
+        return self.log_likelihood(theta, data) + self.parameter_prior.log_density(theta)

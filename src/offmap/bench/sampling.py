@@ -13,7 +13,8 @@ import numpy as np
 from offmap.arrays import Array, Data, Float, Key
 from offmap.bench.figure import Figure
 from offmap.bench.tables import real, standardised
-from offmap.inference.hmc import HMC, ess, rhat
+from offmap.inference.hmc import HMC
+from offmap.inference.mixing import ess, rhat
 from offmap.model import Model
 
 # With the noise of the paper, in units of the standardised target.

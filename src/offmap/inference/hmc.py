@@ -1,8 +1,7 @@
-"""hmc: the posterior itself, sampled by the No-U-Turn sampler. The only file that knows BlackJAX."""
+"""hmc: the posterior itself, sampled by a few long chains of the No-U-Turn sampler."""
 
 import functools
 import threading
-import warnings
 from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -13,22 +12,18 @@ import jax.numpy as jnp
 from blackjax.adaptation.mass_matrix import mass_matrix_adaptation
 from blackjax.adaptation.staged_adaptation import build_schedule
 from blackjax.adaptation.step_size import dual_averaging_adaptation
-from blackjax.diagnostics import ess_bulk
-from blackjax.diagnostics import rhat as rank_normalised_rhat
-from sklearn.exceptions import ConvergenceWarning
 
 from offmap.arrays import Array, Bool, Data, Float, Int, Key, default_promotion
 from offmap.artifact import storable
 from offmap.cores import n_cores
 from offmap.families import Empirical
 from offmap.inference.method import Density, Fit
+from offmap.inference.mixing import diagnose, has_mixed, warn_not_mixed
 from offmap.model import Model
 from offmap.progress import report
 
 STEPS_PER_CALL = 25  # short enough for a live progress bar and a quick Ctrl-C
 SECONDS_BETWEEN_REPORTS = 0.5
-RHAT_LIMIT = 1.01
-N_CHECKED_INPUTS = 100  # training rows, and as many of nu; and entries of theta
 MOST_KEPT = 8000  # draws in the posterior; more are thinned, for they only say the same again
 
 
@@ -107,10 +102,10 @@ class HMC:
         chains = _Chains(self, model, data, jax.random.split(run_key, self.chains))
         chains.warm_up(starts)
         steps = chains.draw(self.draws, self.first_doublings)
-        while not _has_mixed(checks := _diagnose(check_key, model, data, steps.theta), self.enough):
+        while not has_mixed(checks := diagnose(check_key, model, data, steps.theta), self.enough):
             more = min(steps.theta.shape[1], self.most_draws - steps.theta.shape[1])
             if more <= 0:
-                _warn_not_mixed(checks)
+                warn_not_mixed("chains", checks, remedy="Use more warmup, a larger most_draws or a larger noise_std.")
                 break
             steps = jax.tree.map(
                 lambda *parts: jnp.concatenate(parts, axis=1), steps, chains.draw(more, self.most_doublings)
@@ -242,51 +237,3 @@ class _Chains:
             with self.lock:
                 self.done += len(steps.theta)
         return chain, jax.tree.map(lambda *arrays: jnp.concatenate(arrays), *parts)
-
-
-@jax.jit
-def _diagnose(key: Key, model: Model, data: Data, thetas: Float[Array, "c s p"]) -> dict[str, Array]:
-    """R-hat and effective sample size of predictions at training rows and rows of nu, and of some entries of theta."""
-    rows = data.X[:: max(1, len(data.X) // N_CHECKED_INPUTS)][:N_CHECKED_INPUTS]
-    X = jnp.concatenate([rows, model.inputs.sample(key, N_CHECKED_INPUTS)])
-    predictions = jax.lax.map(lambda chain: model.predict_draws(chain, X), thetas)
-    some = thetas[:, :, :: -(-thetas.shape[-1] // N_CHECKED_INPUTS)]
-    return {
-        f"{name}_{of}": statistic
-        for of, values in (("predictions", predictions), ("theta", some))
-        for name, statistic in (("rhat", rhat(values)), ("ess", ess(values)))
-    }
-
-
-def rhat(values: Float[Array, "c s v"]) -> Float[Array, " v"]:
-    """Rank-normalised split R-hat: near 1 when the chains, and the halves of each, agree."""
-    with default_promotion():
-        return rank_normalised_rhat(values)
-
-
-def ess(values: Float[Array, "c s v"]) -> Float[Array, " v"]:
-    """Bulk effective sample size, over all chains."""
-    with default_promotion():
-        return ess_bulk(values)
-
-
-def _has_mixed(checks: dict[str, Array], enough: float) -> bool:
-    """Whether the chains agree about every checked prediction, and say enough of it."""
-    agree = float(jnp.max(checks["rhat_predictions"])) <= RHAT_LIMIT
-    return agree and float(jnp.min(checks["ess_predictions"])) >= enough
-
-
-def _warn_not_mixed(checks: dict[str, Array]) -> None:
-    """Say which prediction mixed worst."""
-    rhats, sizes = checks["rhat_predictions"], checks["ess_predictions"]
-    worst = int(jnp.argmax(rhats))
-    n_rows = len(rhats) - N_CHECKED_INPUTS
-    where = f"checked training row {worst}" if worst < n_rows else f"OOD input {worst - n_rows}"
-    warnings.warn(
-        f"The chains have not mixed: of {len(rhats)} checked predictions the worst, at {where}, has R-hat "
-        f"{rhats[worst]:.3f} (limit {RHAT_LIMIT}), and the smallest effective sample size is {jnp.min(sizes):.0f}. Use "
-        f"more warmup, a larger most_draws or a larger noise_std. (The worst R-hat of theta is "
-        f"{jnp.max(checks['rhat_theta']):.2f}.)",
-        ConvergenceWarning,
-        stacklevel=2,
-    )

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import tempfile
 import warnings
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
@@ -93,9 +94,7 @@ def _fingerprint(compiler: str) -> str:
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
 def one_layer_draws(thetas: Float[Array, "s p"], X: Float[Array, "n d"], activation: str) -> Float[Array, "s n"]:
     """Values of one-hidden-layer networks at the rows of X, one network a row of `thetas`."""
-    shape = jax.ShapeDtypeStruct((len(thetas), len(X)), jnp.float32)
-    call = jax.ffi.ffi_call("offmap_forward", shape, vmap_method="sequential")
-    return call(thetas, _by_column(X), smooth=activation == "gelu")
+    return _values(activation, len(X))(thetas, _by_column(X))
 
 
 def _by_column(X: Float[Array, "n d"]) -> Float[Array, "d m"]:
@@ -109,10 +108,50 @@ def _forward(thetas: Float[Array, "s p"], X: Float[Array, "n d"], activation: st
 
 def _backward(activation: str, inputs: tuple[Array, Array], gradient: Float[Array, "s n"]) -> tuple[Array, Array]:
     thetas, X = inputs
-    shape = jax.ShapeDtypeStruct(thetas.shape, jnp.float32)
-    call = jax.ffi.ffi_call("offmap_backward", shape, vmap_method="sequential")
-    of_thetas = call(thetas, _by_column(X), gradient, smooth=activation == "gelu")
+    of_thetas = _gradients(activation)(thetas, gradient, _by_column(X))
     return of_thetas, _gradient_of_inputs(thetas, X, activation, gradient)
+
+
+def _values(activation: str, n_rows: int) -> Callable[..., Array]:
+    """The compiled forward pass, of (thetas, columns)."""
+
+    def values(thetas: Float[Array, "s p"], columns: Float[Array, "d m"]) -> Float[Array, "s n"]:
+        shape = jax.ShapeDtypeStruct((len(thetas), n_rows), jnp.float32)
+        call = jax.ffi.ffi_call("offmap_forward", shape, vmap_method="sequential")
+        return call(thetas, columns, smooth=activation == "gelu")
+
+    return _at_once(values)
+
+
+def _gradients(activation: str) -> Callable[..., Array]:
+    """The compiled backward pass, of (thetas, gradient of the values, columns)."""
+
+    def gradients(thetas: Float[Array, "s p"], gradient: Float[Array, "s n"], columns: Array) -> Float[Array, "s p"]:
+        shape = jax.ShapeDtypeStruct(thetas.shape, jnp.float32)
+        call = jax.ffi.ffi_call("offmap_backward", shape, vmap_method="sequential")
+        return call(thetas, columns, gradient, smooth=activation == "gelu")
+
+    return _at_once(gradients)
+
+
+def _at_once(kernel: Callable[..., Array]) -> Callable[..., Array]:
+    """`kernel` of networks and of inputs, such that a vmap over networks alone is one call with all of them."""
+    batched = jax.custom_batching.custom_vmap(kernel)
+
+    @batched.def_vmap
+    def of_many(size: int, are_batched: list[bool], *arrays: Array) -> tuple[Array, bool]:
+        *of_networks, columns = arrays
+        if are_batched[-1]:
+            axes = [0 if is_batched else None for is_batched in are_batched]
+            return jax.vmap(kernel, axes)(*arrays), True
+        spread = [
+            array if is_batched else jnp.broadcast_to(array[None], (size, *array.shape))
+            for array, is_batched in zip(of_networks, are_batched, strict=False)
+        ]
+        flat = batched(*(array.reshape(-1, array.shape[-1]) for array in spread), columns)
+        return flat.reshape(size, -1, flat.shape[-1]), True
+
+    return batched
 
 
 def _gradient_of_inputs(thetas: Array, X: Array, activation: str, gradient: Float[Array, "s n"]) -> Float[Array, "n d"]:
