@@ -90,6 +90,21 @@ def test_what_cannot_be_read_is_known_where_training_had_such() -> None:
     np.testing.assert_array_equal(seen_by_fold(schema.columns, rows, lost).unknown[:, 0], [False, False, True])
 
 
+def test_another_value_in_a_column_that_never_varied_is_unknown_and_no_number() -> None:
+    table = pa.table({"size": [1.0, 2.0, 3.0], "site": ["A"] * 3, "height": [1e-9] * 3})
+    schema = learn_schema(table)
+    columns = schema.columns
+    rows = encoded(schema, pa.table({"size": [2.0, 2.0, 2.0], "site": ["A", "B", None], "height": [1e-9, 1e-9, 2e-9]}))
+    assert rows.features.shape == (3, 1)
+    assert lost_values(columns, table, np.array([0, 1]), np.array([2])) == ()
+    seen = seen_by_fold(columns, rows, ())
+    np.testing.assert_array_equal(seen.unknown, [[0, 0, 0], [0, 1, 0], [0, 1, 1]])
+    np.testing.assert_array_equal(column_weights(columns), [1.0])
+    assert column_groups(columns) == [slice(0, 1), slice(1, 1), slice(1, 1)]
+    assert box_rows(columns).shape == (2000, 1)
+    assert cell_texts(columns, rows.features[0]) == {"size": "2", "site": "'A'", "height": "1e-09"}
+
+
 def test_what_only_the_others_showed() -> None:
     assert lost_values(SCHEMA.columns, TABLE, LEARNED, KEPT_BACK) == (
         Lost(column=0, values=("rare1", "rare2"), missing=True),

@@ -20,10 +20,13 @@ Slip = Callable[[np.random.Generator, pd.DataFrame, int], set[str]]
 
 
 def table(random: np.random.Generator, n_rows: int) -> pd.DataFrame:
-    """Eight columns of numbers, of which c0 and c1 go together and c5, c6, c7 do not matter for y; and a category."""
+    """Eight columns of numbers, of which c0 and c1 go together and c5, c6, c7 do not matter for y; a category; and two
+    columns that never vary."""
     values = random.normal(size=(n_rows, 8))
     values[:, 1] = 0.95 * values[:, 0] + np.sqrt(1 - 0.95**2) * values[:, 1]
-    return pd.DataFrame(values, columns=NUMBERS).assign(kind=random.choice(["a", "b", "c", "d"], n_rows))
+    return pd.DataFrame(values, columns=NUMBERS).assign(
+        kind=random.choice(["a", "b", "c", "d"], n_rows), site="north", pressure=1e-6
+    )
 
 
 def target(random: np.random.Generator, X: pd.DataFrame) -> np.ndarray:
@@ -72,6 +75,12 @@ def missing_as_never_before(random: np.random.Generator, X: pd.DataFrame, row: i
     return {name}
 
 
+def another_constant(random: np.random.Generator, X: pd.DataFrame, row: int) -> set[str]:
+    name, value = [("site", "south"), ("pressure", 1.1e-6)][random.integers(2)]
+    X.loc[row, name] = value
+    return {str(name)}
+
+
 SLIPS = [
     one_column,
     one_column_that_does_not_matter,
@@ -79,6 +88,7 @@ SLIPS = [
     strange_together,
     unseen_category,
     missing_as_never_before,
+    another_constant,
 ]
 
 
@@ -141,13 +151,14 @@ def test_an_explanation_is_whole(detector: OODDetector) -> None:
     X = table(random, 30)
     X.loc[0, "c3"] = 50.0
     X.loc[1, "kind"] = "zebra"
+    X.loc[2, "pressure"] = 2e-6
     explanations = detector.explain(X)
     verdicts = detector.verdicts(X)
     for row, each in enumerate(explanations):
         parts = [item.share for item in each.shares]
         assert sum(parts) == pytest.approx(1)
         assert parts == sorted(parts, reverse=True)
-        assert {item.column for item in each.shares} == {*NUMBERS, "kind"}
+        assert {item.column for item in each.shares} == {*NUMBERS, "kind", "site", "pressure"}
         assert bool(each.spoke) == verdicts["is_ood"][row] == bool(verdicts["reason"][row])
         assert [item.text in verdicts["reason"][row] for item in each.evidence] == [bool(each.spoke)] * len(
             each.evidence
@@ -155,6 +166,7 @@ def test_an_explanation_is_whole(detector: OODDetector) -> None:
     assert explanations[0].sentence.startswith("c3 50 is beyond the training range")
     assert [item.kind for item in explanations[1].evidence] == ["unseen"]
     assert explanations[1].sentence.startswith("kind 'zebra' was never seen in training")
+    assert explanations[2].sentence.startswith("pressure is 2e-06, and was always 1e-06 in training")
 
 
 def test_neighbours_are_the_nearest_rows_of_the_training_table(detector: OODDetector) -> None:

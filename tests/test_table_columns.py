@@ -11,14 +11,16 @@ import pytest
 from offmap.table import (
     BooleanColumn,
     CategoryColumn,
+    ConstantColumn,
     DateColumn,
     NumericColumn,
     describe,
     encode,
+    evidence,
     learn_schema,
 )
 from offmap.table.cells import MISSING
-from tests.mixed_table import RANDOM, SCHEMA, TABLE, N, kept, one, why_left_out
+from tests.mixed_table import RANDOM, SCHEMA, TABLE, N, kept, one, phrases, why_left_out
 
 
 def test_kinds() -> None:
@@ -28,10 +30,10 @@ def test_kinds() -> None:
         BooleanColumn,
         CategoryColumn,
         DateColumn,
+        ConstantColumn,
     ]
     assert SCHEMA.left_out == (
         ("name", "is a different text in every row, like an id"),
-        ("country", "is always 'FR'"),
         ("empty", "is always missing"),
     )
     assert SCHEMA.rows == N
@@ -63,9 +65,6 @@ def test_kind_of_a_column(values: Any, kind: type[Any]) -> None:
 @pytest.mark.parametrize(
     ("values", "name", "why"),
     [
-        ([3.5] * 9, "x", "is always 3.5"),
-        ([True] * 9, "x", "is always true"),
-        (["2024-05-01"] * 9, "x", "is always 2024-05-01"),
         ([None] * 9, "x", "is always missing"),
         (["NA", "?", ""] * 3, "x", "is always missing"),
         ([math.inf, math.nan] * 5, "x", "is always missing"),
@@ -85,6 +84,39 @@ def test_kind_of_a_column(values: Any, kind: type[Any]) -> None:
 )
 def test_why_a_column_is_left_out(values: Any, name: str, why: str) -> None:
     assert why in why_left_out(values, name)
+
+
+@pytest.mark.parametrize(
+    ("always", "shown", "others"),
+    [
+        ([3.5] * 9, "3.5", {"3.50": None, "4": "4", "3.50001": "3.50001", "x": "'x' is not a number"}),
+        ([1e-9] * 9, "1e-09", {"2e-9": "2e-09", "1e-9": None}),
+        ([True] * 9, "true", {"yes": None, "false": "false", "maybe": "'maybe' was never seen"}),
+        (["2024-05-01"] * 9, "2024-05-01", {"2024-05-02": "2024-05-02", "2024-05-01": None}),
+        (["FR"] * 9, "'FR'", {"FR": None, " FR ": None, "DE": "'DE'"}),
+        (["FR"] * 2, "'FR'", {"DE": "'DE'"}),
+        (pa.array([7] * 9).dictionary_encode(), "'7'", {"7": None, "8": "'8'"}),
+    ],
+)
+def test_another_value_where_there_was_but_one_is_evidence(
+    always: Any, shown: str, others: dict[str, str | None]
+) -> None:
+    schema = one(always)
+    column = schema.columns[0]
+    assert isinstance(column, ConstantColumn)
+    assert (column.value, column.feature_names) == (shown, ())
+    new = pa.table({"x": [*others, None], "other": [1.0] * (len(others) + 1)})
+    *said, of_missing = phrases(schema, new)
+    for found, other in zip(said, others.values(), strict=True):
+        if other is None:
+            assert found == []
+        elif " " in other:
+            assert found[0].startswith(f"x {other}")
+        else:
+            assert found == [f"x is {other}, and was always {shown} in training"]
+    assert of_missing == ["x is missing, which it never was in training"]
+    assert encode(schema, new).shape == (len(others) + 1, 1)
+    assert not any(evidence(schema, pa.table({"x": always, "other": [0.5] * len(always)})))
 
 
 @pytest.mark.parametrize("name", ["humid", "population", "idle", "price index", "identity"])
@@ -158,8 +190,8 @@ def test_description() -> None:
     assert lines[6] == "sometimes missing: bmi; marked by a 0/1 feature, numbers filled by the median"
     assert lines[7] == f"missing is what is empty or says {', '.join(MISSING[1:])}"
     assert lines[8:] == [
+        "always the same: country ('FR'); another value will count as never seen",
         "left out: name is a different text in every row, like an id",
-        "left out: country is always 'FR'",
         "left out: empty is always missing",
     ]
 

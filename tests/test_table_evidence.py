@@ -35,7 +35,10 @@ def test_what_is_strange_is_said() -> None:
         "bmi 'inf' is too large to compute with",
         f"visit 2031-05-01 is beyond the training range {first} to {last}",
     ]
-    assert said[4] == [f"bmi 1 is beyond the training range {min(bmi):.6g} to {max(bmi):.6g}"]
+    assert said[4] == [
+        f"bmi 1 is beyond the training range {min(bmi):.6g} to {max(bmi):.6g}",
+        "country is 'DE', and was always 'FR' in training",
+    ]
     kinds = [[(item.column, item.kind) for item in row] for row in evidence(SCHEMA, pa.Table.from_pylist(new))]
     assert kinds[1] == [("age", "range"), ("colour", "unseen")]
     assert kinds[2] == [(name, "missing") for name in ("age", "smoker", "colour", "visit")]
@@ -51,6 +54,7 @@ def test_text_where_numbers_were_is_evidence_and_no_crash() -> None:
         "smoker 'soon, perhaps' was never seen in training",
         "colour 'soon, perhaps' was never seen in training",
         "visit 'soon, perhaps' is not a date (such as 2024-05-31)",
+        "country is 'soon, perhaps', and was always 'FR' in training",
     ]
     encoded = encode(SCHEMA, new)
     age, bmi = (np.nanmedian(TABLE[name].to_numpy()) for name in ("age", "bmi"))

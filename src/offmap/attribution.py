@@ -45,10 +45,12 @@ def learn_background(reference: Reference, features: Points, groups: Sequence[sl
 
 def alike_elsewhere(points: Points, rows: Points, groups: Sequence[slice], k: int = N_ALIKE) -> Alike:
     """For each point and column, the `k` rows that are nearest by all the other columns."""
-    k, starts = min(k, len(rows)), [group.start for group in groups]
-    found = []
+    k, found = min(k, len(rows)), []
+    starts = [group.start for group in groups if group.stop > group.start]
+    filled = [column for column, group in enumerate(groups) if group.stop > group.start]
     for point in points:
-        apart = np.add.reduceat((rows - point) ** 2, starts, axis=1)
+        apart = np.zeros((len(rows), len(groups)))
+        apart[:, filled] = np.add.reduceat((rows - point) ** 2, starts, axis=1)
         elsewhere = apart.sum(axis=1, keepdims=True) - apart
         found.append(np.argpartition(elsewhere, k - 1, axis=0)[:k].T)
     return np.array(found, dtype=int).reshape(len(points), len(groups), k)

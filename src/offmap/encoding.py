@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 
 from offmap.artifact import storable
 from offmap.checks import refuse_columns_twice
-from offmap.table import CategoryColumn, Column, Evidence, NumericColumn, Schema, as_table, encode
+from offmap.table import CategoryColumn, Column, ConstantColumn, Evidence, NumericColumn, Schema, as_table, encode
 from offmap.table.cells import texts
 from offmap.table.measured import BooleanColumn, MeasuredColumn
 
@@ -69,9 +69,9 @@ def number_columns(features: Float[np.ndarray, "n d"], names: Sequence[str] | No
 
 def column_weights(columns: Sequence[Column]) -> Float[np.ndarray, " d"]:
     """What each feature counts in a distance. The features of a category share the weight of one."""
-    shares = [len(column.feature_names) if isinstance(column, CategoryColumn) else 1 for column in columns]
-    repeats = [len(column.feature_names) for column in columns]
-    return np.repeat(1 / np.sqrt(shares), repeats)
+    sizes = [len(column.feature_names) for column in columns]
+    shares = [size if isinstance(column, CategoryColumn) else 1 for column, size in zip(columns, sizes, strict=True)]
+    return np.repeat(1 / np.sqrt(shares), sizes)
 
 
 def column_groups(columns: Sequence[Column]) -> list[slice]:
@@ -94,6 +94,8 @@ def _anywhere(column: Column, share: Float[np.ndarray, " n"]) -> Float[np.ndarra
     """Features of a cell anywhere in a column, from 0 at its start to 1 at its end."""
     if isinstance(column, CategoryColumn):
         return np.eye(len(column.feature_names))[(share * len(column.feature_names)).astype(int)]
+    if isinstance(column, ConstantColumn):
+        return np.zeros((len(share), 0))
     assert isinstance(column, MeasuredColumn)
     features = np.zeros((len(share), len(column.feature_names)))
     features[:, 0] = column.low + (column.high - column.low) * (
@@ -117,6 +119,8 @@ def lost_values(
     found = []
     for place, column in enumerate(columns):
         cells = table[column.name]
+        if isinstance(column, ConstantColumn):
+            continue
         if isinstance(column, CategoryColumn):
             text = texts(cells)
             known, others = (set(text.take(pa.array(rows)).unique().to_pylist()) for rows in (learned, kept_back))
@@ -153,6 +157,10 @@ def _unknown(
     column: Column, cells: pa.ChunkedArray, features: Float[np.ndarray, "n k"], lost: Lost | None
 ) -> Bool[np.ndarray, " n"]:
     """Cells with a category never seen, and those that are missing, or cannot be read, where none was."""
+    if isinstance(column, ConstantColumn):
+        unknown = np.zeros(len(cells), bool)
+        unknown[[row for row, _ in column.evidence(cells)]] = True
+        return unknown
     if isinstance(column, CategoryColumn):
         unknown = features.sum(axis=1) == 0
         if lost is not None:
@@ -203,6 +211,8 @@ def cell_texts(columns: Sequence[Column], features: Float[np.ndarray, " d"]) -> 
 
 
 def _cell_text(column: Column, features: Float[np.ndarray, " k"]) -> str:
+    if isinstance(column, ConstantColumn):
+        return column.value
     if isinstance(column, MeasuredColumn):
         return "missing" if column.ever_missing and features[1] else column.show(float(features[0]))
     assert isinstance(column, CategoryColumn)

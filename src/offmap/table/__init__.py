@@ -2,6 +2,7 @@
 
 from offmap.table.category import CategoryColumn
 from offmap.table.columns import Column, Evidence
+from offmap.table.constant import ConstantColumn
 from offmap.table.frames import as_table
 from offmap.table.measured import BooleanColumn, DateColumn, NumericColumn
 from offmap.table.schema import Schema, describe, encode, evidence, feature_columns, feature_names, learn_schema
@@ -11,6 +12,7 @@ __all__ = [
     "BooleanColumn",
     "CategoryColumn",
     "Column",
+    "ConstantColumn",
     "DateColumn",
     "Evidence",
     "NumericColumn",

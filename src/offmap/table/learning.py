@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from offmap.table.category import CategoryColumn
 from offmap.table.cells import DATE_TYPES, NUMBER_TYPES, TEXT_TYPES, Reading, days, is_one_of, numbers, texts, truths
 from offmap.table.columns import Column
+from offmap.table.constant import ConstantColumn, is_constant
 from offmap.table.measured import BooleanColumn, DateColumn, MeasuredColumn, NumericColumn
 
 MOSTLY = 0.95  # the share of cells that must read as numbers (or dates) for text to count as such; the rest is missing
@@ -37,6 +38,11 @@ class LeftOutError(Exception):
 
 def learn_column(name: str, cells: pa.ChunkedArray) -> Column:
     """The column that the training rows show; `LeftOutError` says why there is nothing to learn from it."""
+    column = _by_type(name, cells)
+    return ConstantColumn(column) if is_constant(column) else column
+
+
+def _by_type(name: str, cells: pa.ChunkedArray) -> MeasuredColumn | CategoryColumn:
     kind = cells.type
     if FRAME_INDEX.fullmatch(name):
         raise LeftOutError("is the index of a pandas frame")
@@ -53,7 +59,7 @@ def learn_column(name: str, cells: pa.ChunkedArray) -> Column:
     raise LeftOutError(f"holds {kind}, not numbers, text or dates")
 
 
-def _from_text(name: str, cells: pa.ChunkedArray) -> Column:
+def _from_text(name: str, cells: pa.ChunkedArray) -> MeasuredColumn | CategoryColumn:
     """Numbers if they are numbers, else true and false, else dates, else categories."""
     if _share_read(numbers(cells)) >= MOSTLY:
         return _numeric(name, cells)
@@ -87,7 +93,7 @@ def _measured(kind: type[Measured], name: str, cells: pa.ChunkedArray) -> Measur
     if not len(present):
         raise LeftOutError("is always missing")
     median = float(np.median(present))
-    column = kind(
+    return kind(
         name=name,
         low=float(present.min()),
         high=float(present.max()),
@@ -96,9 +102,6 @@ def _measured(kind: type[Measured], name: str, cells: pa.ChunkedArray) -> Measur
         note=_unreadable_note(cells, reading),
         ever_unreadable=bool(reading.unreadable.any()),
     )
-    if column.low == column.high and not column.ever_missing:
-        raise LeftOutError(f"is always {column.show(column.low)}")
-    return column
 
 
 def _unreadable_note(cells: pa.ChunkedArray, reading: Reading) -> str:
@@ -109,7 +112,7 @@ def _unreadable_note(cells: pa.ChunkedArray, reading: Reading) -> str:
     return f"{len(rows):,} odd value{'s' * (len(rows) > 1)} such as {first!r} counted as missing"
 
 
-def _numeric(name: str, cells: pa.ChunkedArray) -> Column:
+def _numeric(name: str, cells: pa.ChunkedArray) -> NumericColumn:
     column = _measured(NumericColumn, name, cells)
     values = numbers(cells).values
     present = values[~np.isnan(values)]
@@ -133,14 +136,14 @@ def _named_like_an_id(name: str) -> bool:
     return name.strip().lower() in ID_NAMES or (len(words) > 0 and words[-1].lower() in ID_WORDS)
 
 
-def _category(name: str, cells: pa.ChunkedArray) -> Column:
+def _category(name: str, cells: pa.ChunkedArray) -> CategoryColumn:
     text = texts(cells)
     counted = pc.value_counts(text.drop_null()).to_pylist()
     n_present = len(text) - text.null_count
     if not counted:
         raise LeftOutError("is always missing")
     if len(counted) == 1 and not text.null_count:
-        raise LeftOutError(f"is always {counted[0]['values']!r}")
+        return CategoryColumn(name, (counted[0]["values"],), (), ever_missing=False)
     if len(counted) == n_present:
         raise LeftOutError("is a different text in every row, like an id")
     if 2 * len(counted) > n_present or len(counted) > MOST_TEXTS:

@@ -13,6 +13,7 @@ from offmap.checks import listed
 from offmap.table.category import CategoryColumn
 from offmap.table.cells import MISSING
 from offmap.table.columns import Column, Evidence, title
+from offmap.table.constant import ConstantColumn
 from offmap.table.frames import as_table
 from offmap.table.learning import MOST_CATEGORIES, RARE_ROWS, RARE_SHARE, LeftOutError, learn_column
 from offmap.table.measured import BooleanColumn, DateColumn, NumericColumn
@@ -51,8 +52,9 @@ def learn_schema(frame: Any, leave_out: Iterable[str] = ()) -> Schema:
                 columns.append(learn_column(name, cells))
             except LeftOutError as why:
                 left_out.append((name, str(why)))
-    if not columns:
-        reasons = "; ".join(f"{title(name)} {why}" for name, why in left_out[:5])
+    if all(isinstance(column, ConstantColumn) for column in columns):
+        same = [(one.name, f"is always {one.value}") for one in columns if isinstance(one, ConstantColumn)]
+        reasons = "; ".join(f"{title(name)} {why}" for name, why in [*left_out, *same][:5])
         raise ValueError(f"There is no column to learn from{': ' * bool(reasons)}{reasons or ' in the table'}.")
     return Schema(table.num_rows, tuple(columns), tuple(left_out))
 
@@ -97,10 +99,9 @@ def feature_columns(schema: Schema) -> tuple[int, ...]:
 
 def describe(schema: Schema) -> list[str]:
     """What was found in the table and what is done with it, in a few lines."""
-    width = len(feature_names(schema))
-    lines = [
-        f"{_count(schema.rows, 'row')}; {_count(len(schema.columns), 'column')} used, as {_count(width, 'feature')}"
-    ]
+    width, same = len(feature_names(schema)), [one for one in schema.columns if isinstance(one, ConstantColumn)]
+    n_used = len(schema.columns) - len(same)
+    lines = [f"{_count(schema.rows, 'row')}; {_count(n_used, 'column')} used, as {_count(width, 'feature')}"]
     for kind, one, many in KINDS:
         chosen = [column for column in schema.columns if isinstance(column, kind)]
         if chosen:
@@ -115,6 +116,9 @@ def describe(schema: Schema) -> list[str]:
             f"sometimes missing: {listed(holes, most=6)}; marked by a 0/1 feature, numbers filled by the median"
         )
         lines.append(f"missing is what is empty or says {', '.join(MISSING[1:])}")
+    if same:
+        names = listed([column.describe() for column in same], most=6)
+        lines.append(f"always the same: {names}; another value will count as never seen")
     lines += [f"left out: {title(name)} {why}" for name, why in schema.left_out[:6]]
     if len(schema.left_out) > 6:
         lines.append(f"left out: {len(schema.left_out) - 6:,} more")

@@ -1,0 +1,78 @@
+"""Columns that held one value in every training row."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Float
+
+from offmap.artifact import storable
+from offmap.table.category import CategoryColumn
+from offmap.table.cells import texts
+from offmap.table.columns import Evidence, absences, quotes, title
+from offmap.table.measured import MeasuredColumn
+
+
+@storable
+@dataclass(frozen=True)
+class ConstantColumn:
+    """One value in every training row: there is nothing to learn from it, but another value is evidence.
+
+    `of` is the column that it would be if it varied, and knows how to read its cells.
+    """
+
+    of: MeasuredColumn | CategoryColumn
+
+    ever_missing = False
+    feature_names = ()
+
+    @property
+    def name(self) -> str:
+        """The column's name in the table."""
+        return self.of.name
+
+    @property
+    def note(self) -> str:
+        """What the user should know about it, or nothing."""
+        return self.of.note
+
+    @property
+    def value(self) -> str:
+        """The value, in the user's words."""
+        return repr(self.of.categories[0]) if isinstance(self.of, CategoryColumn) else self.of.show(self.of.low)
+
+    def encode(self, cells: pa.ChunkedArray) -> Float[np.ndarray, "n 0"]:
+        """No numbers at all."""
+        return np.zeros((len(cells), 0))
+
+    def evidence(self, cells: pa.ChunkedArray) -> Iterator[tuple[int, Evidence]]:
+        """Other values, cells that cannot be read, and missing ones."""
+        if isinstance(self.of, CategoryColumn):
+            text = texts(cells)
+            yield from absences(self, text.is_null().to_numpy())
+            other = text.to_numpy() != self.of.categories[0]
+            for row, value in quotes(cells, other & text.is_valid().to_numpy()):
+                yield row, self._differs(repr(value))
+            return
+        reading = self.of.read(cells)
+        yield from absences(self, reading.missing)
+        yield from ((row, self.of.complain(text)) for row, text in quotes(cells, reading.unreadable))
+        others = np.flatnonzero(~np.isnan(reading.values) & (reading.values != self.of.low)).tolist()
+        yield from ((row, self._differs(self.of.show(reading.values[row], unlike=self.of.low))) for row in others)
+
+    def _differs(self, value: str) -> Evidence:
+        return Evidence(self.name, "unseen", f"{title(self.name)} is {value}, and was always {self.value} in training")
+
+    def describe(self) -> str:
+        """The name and the value."""
+        return f"{title(self.name)} ({self.value})"
+
+
+def is_constant(column: MeasuredColumn | CategoryColumn) -> bool:
+    """Whether the training rows showed one value, and always that."""
+    if column.ever_missing:
+        return False
+    if isinstance(column, CategoryColumn):
+        return len(column.categories) == 1 and not column.rare
+    return column.low == column.high
