@@ -21,8 +21,8 @@ ONE_MASK = """\
 Here a draw keeps its dropout mask for all inputs, so that it is one function; the paper draws a mask for every input.
 Draws that drop the same units are the same function: their distance is zero and counts as 1.2e-7."""
 MANY_MODES = """\
-The estimate needs independent draws of theta, and theta has many equivalent modes (hidden units can change places), so
-it depends on how many and how long the chains are. Predictions, by which the chains are judged, do not."""
+The estimate needs independent draws of theta, which chains do not give: nearest neighbours are steps of one chain.
+Where populations are sampled, whose draws are independent, the number is the paper's."""
 UNKNOWN_PRIOR = """\
 It moves with the prior's std, and the published families had different ones: 0.707, as stated, reproduces `hmc`, and
 0.5 `nn-hyvi` and `funn-hyvi` ("Other settings" below has some of both). They are used for those three, 0.707 for the

@@ -52,7 +52,7 @@ _SHIFTS = {
 _HOW_TO_READ = f"""\
 Ours first, the paper's in brackets; mean ± std over seeds where there is more than one (how many is in the commands of
 [README.md](README.md)); the best of our row in bold.
-"{NOT_RUN}" was not run, "{NOT_APPLICABLE}" does not apply, "NA" is not in the paper; at a "{WRONG}" the chains of `hmc`
+"{NOT_RUN}" was not run, "{NOT_APPLICABLE}" does not apply, "NA" is not in the paper; at a "{WRONG}" the draws of `hmc`
 have not mixed, so the number is not quite the posterior's. A letter marks a number that differs from the paper's
 beyond noise: by more than .01 (AUC), 20 nats (entropy), 10% (RMSE) or 0.1 nats (LPP), and by more than three stds over
 seeds, ours and the paper's together."""
@@ -71,7 +71,8 @@ protocol itself. The default's settings were chosen on other rows: these are tes
 `offmap study run` takes any such name."""
 _NONE = "Not run."
 _CHAINS = """\
-The worst of 200 predictions, at training rows and at rows of nu. Limits: R-hat 1.01, bulk ESS 1,000; ✗ is beyond."""
+The worst of 200 predictions, at training rows and at rows of nu. The paper's protocol compares populations on four
+small tables, and chains on the others; the default compares chains. Limits: R-hat 1.01, bulk ESS 1,000; ✗ is beyond."""
 
 
 def tables_page(study: Study) -> str:
@@ -94,7 +95,13 @@ def tables_page(study: Study) -> str:
     parts += ["## Alarms"]
     parts += _alarms(study) if any(study.cells("alarms")) else [_NONE]
     parts += ["## Other settings", *([_CHANGED, with_changes(study)] if study.variants() else [_NONE])]
-    parts += ["## Did the chains mix?", _CHAINS, hmc_diagnostics(study), "## One cell again", _how_to_rerun(study)]
+    parts += [
+        "## Did the draws of hmc mix?",
+        _CHAINS,
+        hmc_diagnostics(study),
+        "## One cell again",
+        _how_to_rerun(study),
+    ]
     return "\n\n".join(parts) + "\n"
 
 
