@@ -205,4 +205,17 @@ def test_dates_that_cannot_be_read_are_left_out_with_the_way_to_write_them(writt
         ("day", "is a different text in every row, like an id (if it is a date, write it like 2024-12-31)"),
     )
     names = [f"part {number}" for number in range(40)]
-    assert "date" not in str(learn_schema(pa.table({"size": range(40), "name": names})).left_out)
+    assert "(if" not in str(learn_schema(pa.table({"size": range(40), "name": names})).left_out)
+
+
+@pytest.mark.parametrize("written", ["{} kg", "{}%", "< {}", "{} m/s", "${}", "{}°C", "-{} µm", "{} kg/m3"])
+def test_numbers_with_a_unit_are_left_out_with_the_way_to_write_them(written: str) -> None:
+    cells = [written.format(number + 0.5) for number in range(40)]
+    assert why_left_out(cells) == (
+        "is a different text in every row, like an id (if it is a number, write it without its unit, like 12.5)"
+    )
+
+
+@pytest.mark.parametrize("written", ["K{}", "part {}", "{} Main Street", "A-{}-B", "{}:{}", "ab{}cd"])
+def test_names_with_a_number_in_them_are_names(written: str) -> None:
+    assert why_left_out([written.format(number, number) for number in range(40)]).endswith("like an id")

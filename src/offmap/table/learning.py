@@ -27,7 +27,18 @@ ID_WORDS = ("id", "uid", "uuid", "guid", "key", "rowid")
 ID_NAMES = ("", "#", "index", "idx", "row", "row names", "rownames", "nr", "no", "number", "unnamed: 0")
 ENOUGH_TO_COUNT = 10
 FRAME_INDEX = re.compile(r"__index_level_\d+__")  # as pandas calls it in a Parquet file
-OTHER_DATE = r"^(\d{1,2}[./-] ?\d{1,2}[./-] ?\d{2,4}|\d{4}[./]\d{1,2}[./]\d{1,2})([T ]\d{1,2}:\d\d(:\d\d)?)?$"
+# Texts that are more than names, though they cannot be read as they stand: dates that do not tell the day from the
+# month, and numbers with a unit or a bound.
+OTHER_WRITINGS = (
+    (
+        r"^(\d{1,2}[./-] ?\d{1,2}[./-] ?\d{2,4}|\d{4}[./]\d{1,2}[./]\d{1,2})([T ]\d{1,2}:\d\d(:\d\d)?)?$",
+        "if it is a date, write it like 2024-12-31",
+    ),
+    (
+        r"^([<>≤≥~±$€£] ?)?[+-]?\d+([.,]\d+)*( ?[%°µ$€£]?[A-Za-z]{0,4}([/^*·]?[A-Za-z0-9]{1,4}){0,2})$",
+        "if it is a number, write it without its unit, like 12.5",
+    ),
+)
 
 Measured = TypeVar("Measured", bound=MeasuredColumn)
 
@@ -70,15 +81,10 @@ def _from_text(name: str, cells: pa.ChunkedArray) -> MeasuredColumn | CategoryCo
     try:
         return _category(name, cells)
     except LeftOutError as why:
-        if _share_like_dates(cells) >= MOSTLY:
-            raise LeftOutError(f"{why} (if it is a date, write it like 2024-12-31)") from None
+        for pattern, hint in OTHER_WRITINGS:
+            if float(pc.mean(pc.match_substring_regex(texts(cells).drop_null(), pattern)).as_py() or 0.0) >= MOSTLY:
+                raise LeftOutError(f"{why} ({hint})") from None
         raise
-
-
-def _share_like_dates(cells: pa.ChunkedArray) -> float:
-    """The share of the texts that may be dates, but do not tell the day from the month."""
-    alike = pc.match_substring_regex(texts(cells).drop_null(), OTHER_DATE)
-    return float(pc.mean(alike).as_py() or 0.0)
 
 
 def _share_read(reading: Reading) -> float:
