@@ -221,6 +221,17 @@ def test_same_key_same_numbers_other_key_others(method: Method, small: tuple[Mod
     assert not jnp.any(jnp.all(first == other, axis=1))
 
 
+@pytest.mark.filterwarnings("ignore:The (chains|populations) have not mixed")
+@pytest.mark.parametrize("method", [METHODS["hmc"], PAPER_METHODS["hmc"]], ids=["chains", "populations"])
+def test_samplers_do_the_same_where_jax_has_64_bits(method: Method, small: tuple[Model, Data]) -> None:
+    key = jax.random.key(1)
+    usual = shrunk(method).fit(key, *small).posterior
+    with jax.enable_x64(True):
+        wide = shrunk(method).fit(key, *small).posterior
+    assert wide.thetas.dtype == jnp.float32
+    np.testing.assert_array_equal(usual.thetas, wide.thetas)
+
+
 @pytest.mark.filterwarnings("ignore:The chains have not mixed")
 @pytest.mark.parametrize("name", METHODS)
 def test_a_gaussian_process_prior_serves_the_predictor_space_methods_and_no_other(

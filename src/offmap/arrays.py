@@ -7,7 +7,7 @@ from typing import NamedTuple
 import jax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-__all__ = ["Array", "Batch", "Bool", "Data", "Float", "Int", "Key", "default_promotion"]
+__all__ = ["Array", "Batch", "Bool", "Data", "Float", "Int", "Key", "default_promotion", "single_precision"]
 
 Key = PRNGKeyArray
 
@@ -25,6 +25,14 @@ class Batch(NamedTuple):
     X: Float[Array, "b d"]
     y: Float[Array, " b"]
     weight: Float[Array, " b"]
+
+
+def single_precision() -> contextlib.AbstractContextManager[None]:
+    """For calls into libraries that would mix float32 with the user's float64, where JAX was switched to 64 bits.
+
+    It holds for the thread that enters it.
+    """
+    return jax.enable_x64(False)
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from offmap.arrays import Array, Data, Float, Int, Key, default_promotion
+from offmap.arrays import Array, Data, Float, Int, Key, default_promotion, single_precision
 from offmap.artifact import storable
 from offmap.families import Empirical
 from offmap.inference.annealing import Populations, levels_left, next_share, resampled, reweighted
@@ -84,6 +84,10 @@ class AnnealedHMC:
 
     def fit(self, key: Key, model: Model, data: Data) -> Fit:
         """The networks of all populations, at the posterior."""
+        with single_precision():
+            return self._fit(key, model, data)
+
+    def _fit(self, key: Key, model: Model, data: Data) -> Fit:
         start_key, anneal_key, move_key, check_key = jax.random.split(key, 4)
         sampler = _Sampler(self, model, data)
         now = sampler.annealed(anneal_key, sampler.start(start_key))

@@ -13,7 +13,7 @@ from blackjax.adaptation.mass_matrix import mass_matrix_adaptation
 from blackjax.adaptation.staged_adaptation import build_schedule
 from blackjax.adaptation.step_size import dual_averaging_adaptation
 
-from offmap.arrays import Array, Bool, Data, Float, Int, Key, default_promotion
+from offmap.arrays import Array, Bool, Data, Float, Int, Key, default_promotion, single_precision
 from offmap.artifact import storable
 from offmap.cores import n_cores
 from offmap.families import Empirical
@@ -97,6 +97,10 @@ class HMC:
 
     def fit(self, key: Key, model: Model, data: Data) -> Fit:
         """The states of all chains after warm-up."""
+        with single_precision():
+            return self._fit(key, model, data)
+
+    def _fit(self, key: Key, model: Model, data: Data) -> Fit:
         start_key, run_key, check_key = jax.random.split(key, 3)
         starts = model.parameter_prior.sample(start_key, self.chains, model.network)
         chains = _Chains(self, model, data, jax.random.split(run_key, self.chains))
@@ -226,14 +230,15 @@ class _Chains:
     def _steps(self, chain: Chain, key: Key, stages: Stage, most_doublings: int) -> tuple[Chain, Steps]:
         """One step per stage, in calls short enough to be interrupted."""
         n_steps, parts = len(stages.adapting), []
-        keys = jax.random.split(key, n_steps)
-        for first in range(0, n_steps, STEPS_PER_CALL):
-            if self.cancelled.is_set():
-                raise CancelledError
-            piece = slice(first, first + STEPS_PER_CALL)
-            stage = jax.tree.map(lambda flags, piece=piece: flags[piece], stages)
-            chain, steps = jax.block_until_ready(_advance(self.problem, chain, keys[piece], stage, most_doublings))
-            parts.append(steps)
-            with self.lock:
-                self.done += len(steps.theta)
-        return chain, jax.tree.map(lambda *arrays: jnp.concatenate(arrays), *parts)
+        with single_precision():
+            keys = jax.random.split(key, n_steps)
+            for first in range(0, n_steps, STEPS_PER_CALL):
+                if self.cancelled.is_set():
+                    raise CancelledError
+                piece = slice(first, first + STEPS_PER_CALL)
+                stage = jax.tree.map(lambda flags, piece=piece: flags[piece], stages)
+                chain, steps = jax.block_until_ready(_advance(self.problem, chain, keys[piece], stage, most_doublings))
+                parts.append(steps)
+                with self.lock:
+                    self.done += len(steps.theta)
+            return chain, jax.tree.map(lambda *arrays: jnp.concatenate(arrays), *parts)
