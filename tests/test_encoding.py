@@ -105,6 +105,20 @@ def test_another_value_in_a_column_that_never_varied_is_unknown_and_no_number() 
     assert cell_texts(columns, rows.features[0]) == {"size": "2", "site": "'A'", "height": "1e-09"}
 
 
+def test_a_fold_that_saw_one_number_only_knows_no_other() -> None:
+    """Exactly as the model would if no row at all had shown another: so a row kept back is judged as a new one is."""
+    table = pa.table({"size": [1.0, 2.0, 3.0, 4.0], "flag": [0, 0, 0, 1], "dose": [5.0, None, 5.0, 7.0]})
+    schema = learn_schema(table)
+    lost = lost_values(schema.columns, table, np.array([0, 1, 2]), np.array([3]))
+    assert lost == (
+        Lost(1, (), missing=False, only=0.0),
+        Lost(2, (), missing=False, only=5.0),
+    )
+    seen = seen_by_fold(schema.columns, encoded(schema, table), lost)
+    np.testing.assert_array_equal(seen.unknown, [[0, 0, 0], [0, 0, 0], [0, 0, 0], [0, 1, 1]])
+    np.testing.assert_array_equal(seen.features[3], [4.0, 0.0, 5.0, 0.0])  # the usual values, none missing
+
+
 def test_what_only_the_others_showed() -> None:
     assert lost_values(SCHEMA.columns, TABLE, LEARNED, KEPT_BACK) == (
         Lost(column=0, values=("rare1", "rare2"), missing=True),

@@ -34,12 +34,16 @@ class Seen(NamedTuple):
 
 @storable
 class Lost(NamedTuple):
-    """What one column showed only in the rows that a fold did not learn from: to that fold it is as if never seen."""
+    """What one column showed only in the rows that a fold did not learn from: to that fold it is as if never seen.
+
+    only: the one number that the fold did see, if it was but one.
+    """
 
     column: int
     values: tuple[str, ...]
     missing: bool
     unreadable: bool = False
+    only: float | None = None
 
 
 def is_mixed_frame(X: Any) -> bool:
@@ -133,10 +137,16 @@ def lost_values(
                 bool(marks[kept_back].any() and not marks[learned].any())
                 for marks in (reading.missing, reading.unreadable)
             )
-            lost = Lost(place, (), missing, unreadable)
-        if lost.values or lost.missing or lost.unreadable:
+            lost = Lost(place, (), missing, unreadable, _only(reading.values[learned]))
+        if lost.values or lost.missing or lost.unreadable or lost.only is not None:
             found.append(lost)
     return tuple(found)
+
+
+def _only(values: Float[np.ndarray, " n"]) -> float | None:
+    """The value that all of the others are, too; None where there are several, or none."""
+    present = values[~np.isnan(values)]
+    return float(present[0]) if len(present) and np.all(present == present[0]) else None
 
 
 def seen_by_fold(columns: Sequence[Column], rows: Rows, lost: Sequence[Lost]) -> Seen:
@@ -156,7 +166,7 @@ def seen_by_fold(columns: Sequence[Column], rows: Rows, lost: Sequence[Lost]) ->
 def _unknown(
     column: Column, cells: pa.ChunkedArray, features: Float[np.ndarray, "n k"], lost: Lost | None
 ) -> Bool[np.ndarray, " n"]:
-    """Cells with a category never seen, and those that are missing, or cannot be read, where none was."""
+    """Cells with a value never seen among few, and those that are missing, or cannot be read, where none was."""
     if isinstance(column, ConstantColumn):
         unknown = np.zeros(len(cells), bool)
         unknown[[row for row, _ in column.evidence(cells)]] = True
@@ -172,7 +182,10 @@ def _unknown(
     reading = column.read(cells)
     never_missing = not column.ever_missing or (lost is not None and lost.missing)
     never_unreadable = not column.ever_unreadable or (lost is not None and lost.unreadable)
-    return np.asarray((never_missing & reading.missing) | (never_unreadable & reading.unreadable))
+    unknown = (never_missing & reading.missing) | (never_unreadable & reading.unreadable)
+    if lost is not None and lost.only is not None:
+        unknown |= ~np.isnan(reading.values) & (reading.values != lost.only)
+    return np.asarray(unknown)
 
 
 def _nothing(column: Column) -> Float[np.ndarray, " k"]:
