@@ -216,6 +216,13 @@ def test_numbers_with_a_unit_are_left_out_with_the_way_to_write_them(written: st
     )
 
 
+def test_numbers_with_a_unit_that_repeat_are_categories_and_noted() -> None:
+    column = kept(["5 mg", "10 mg", "20 mg"] * 10)
+    assert type(column) is CategoryColumn
+    assert column.note == "is taken for categories: if it is a number, write it without its unit, like 12.5"
+    assert kept(["red", "blue"] * 10).note == ""
+
+
 @pytest.mark.parametrize("written", ["K{}", "part {}", "{} Main Street", "A-{}-B", "{}:{}", "ab{}cd"])
 def test_names_with_a_number_in_them_are_names(written: str) -> None:
     assert why_left_out([written.format(number, number) for number in range(40)]).endswith("like an id")

@@ -78,13 +78,19 @@ def _from_text(name: str, cells: pa.ChunkedArray) -> MeasuredColumn | CategoryCo
         return _measured(BooleanColumn, name, cells)
     if _share_read(days(cells)) >= MOSTLY:
         return _measured(DateColumn, name, cells)
+    hint = _how_else_to_write(cells)
     try:
-        return _category(name, cells)
+        column = _category(name, cells)
     except LeftOutError as why:
-        for pattern, hint in OTHER_WRITINGS:
-            if float(pc.mean(pc.match_substring_regex(texts(cells).drop_null(), pattern)).as_py() or 0.0) >= MOSTLY:
-                raise LeftOutError(f"{why} ({hint})") from None
-        raise
+        raise LeftOutError(f"{why} ({hint})" if hint else str(why)) from None
+    return replace(column, note=f"is taken for categories: {hint}") if hint else column
+
+
+def _how_else_to_write(cells: pa.ChunkedArray) -> str:
+    """How texts that are more than names would be read as what they are; nothing where they are names."""
+    some = texts(cells).drop_null()
+    shares = (pc.mean(pc.match_substring_regex(some, pattern)).as_py() for pattern, _ in OTHER_WRITINGS)
+    return next((hint for share, (_, hint) in zip(shares, OTHER_WRITINGS, strict=True) if (share or 0) >= MOSTLY), "")
 
 
 def _share_read(reading: Reading) -> float:
