@@ -168,9 +168,7 @@ def _unknown(
 ) -> Bool[np.ndarray, " n"]:
     """Cells with a value never seen among few, and those that are missing, or cannot be read, where none was."""
     if isinstance(column, ConstantColumn):
-        unknown = np.zeros(len(cells), bool)
-        unknown[[row for row, _ in column.evidence(cells)]] = True
-        return unknown
+        return column.unknown(cells)
     if isinstance(column, CategoryColumn):
         unknown = features.sum(axis=1) == 0
         if lost is not None:

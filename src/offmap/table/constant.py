@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Float
+import pyarrow.compute as pc
+from jaxtyping import Bool, Float
 
 from offmap.artifact import storable
 from offmap.table.category import CategoryColumn
@@ -46,20 +47,25 @@ class ConstantColumn:
         """No numbers at all."""
         return np.zeros((len(cells), 0))
 
+    def unknown(self, cells: pa.ChunkedArray) -> Bool[np.ndarray, " n"]:
+        """Cells that hold anything else, or nothing."""
+        if isinstance(self.of, CategoryColumn):
+            return ~pc.equal(texts(cells), self.of.categories[0]).fill_null(False).to_numpy()
+        return np.asarray(self.of.read(cells).values != self.of.low)
+
     def evidence(self, cells: pa.ChunkedArray) -> Iterator[tuple[int, Evidence]]:
         """Other values, cells that cannot be read, and missing ones."""
+        unknown = self.unknown(cells)
         if isinstance(self.of, CategoryColumn):
-            text = texts(cells)
-            yield from absences(self, text.is_null().to_numpy())
-            other = text.to_numpy() != self.of.categories[0]
-            for row, value in quotes(cells, other & text.is_valid().to_numpy()):
-                yield row, self._differs(repr(value))
+            missing = texts(cells).is_null().to_numpy()
+            yield from absences(self, missing)
+            yield from ((row, self._differs(repr(value))) for row, value in quotes(cells, unknown & ~missing))
             return
         reading = self.of.read(cells)
         yield from absences(self, reading.missing)
         yield from ((row, self.of.complain(text)) for row, text in quotes(cells, reading.unreadable))
-        others = np.flatnonzero(~np.isnan(reading.values) & (reading.values != self.of.low)).tolist()
-        yield from ((row, self._differs(self.of.show(reading.values[row], unlike=self.of.low))) for row in others)
+        for row in np.flatnonzero(unknown & ~reading.missing & ~reading.unreadable).tolist():
+            yield row, self._differs(self.of.show(reading.values[row], unlike=self.of.low))
 
     def _differs(self, value: str) -> Evidence:
         return Evidence(self.name, "unseen", f"{title(self.name)} is {value}, and was always {self.value} in training")
