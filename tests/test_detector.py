@@ -148,6 +148,19 @@ def test_rows_far_out_are_flagged_and_rows_in_the_middle_are_not(detector: OODDe
     assert (detector.predict(1e300 * directions) == -1).all()
 
 
+@pytest.mark.parametrize("calibration", ["held-out", "cross-fit"])
+@pytest.mark.parametrize("value", [1e-6, 7.0, 1e6])
+def test_a_number_that_never_varied_is_evidence_when_it_does(value: float, calibration: Any) -> None:
+    X, y = simulated(200)
+    always, other = np.full((len(X), 1), value), np.full((len(X), 1), 1.01 * value)
+    detector = OODDetector(LINEAR, false_alarm_rate=0.1, calibration=calibration, random_state=0)
+    detector.fit(np.hstack([X, always]), y)
+    assert np.mean(detector.predict(np.hstack([X, always])) == -1) < 0.2
+    verdicts = detector.verdicts(np.hstack([X, other]))
+    assert np.mean(verdicts["is_ood"]) > 0.9
+    assert all(", and was always " in reason for reason in verdicts["reason"][verdicts["is_ood"]])
+
+
 def test_verdicts_pool_the_draws_of_all_regressors(detector: OODDetector, rows: np.ndarray) -> None:
     draws = np.array([regressor.predict_draws(rows) for regressor in detector.estimators_])
     verdicts = detector.verdicts(rows)

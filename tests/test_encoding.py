@@ -19,6 +19,7 @@ from offmap.encoding import (
     evidence_in,
     is_mixed_frame,
     lost_values,
+    never_varied,
     number_columns,
     seen_by_fold,
     take,
@@ -85,7 +86,7 @@ def test_what_cannot_be_read_is_known_where_training_had_such() -> None:
     schema = learn_schema(pa.table({"size": odd}))
     rows = encoded(schema, pa.table({"size": ["1", None, "<9"]}))
     np.testing.assert_array_equal(seen_by_fold(schema.columns, rows, ()).unknown[:, 0], [False, False, False])
-    lost = lost_values(schema.columns, pa.table({"size": odd}), np.arange(90), np.arange(90, 100))
+    lost = lost_values(schema.columns, encoded(schema, pa.table({"size": odd})), np.arange(90), np.arange(90, 100))
     assert lost == (Lost(0, (), missing=False, unreadable=True),)
     np.testing.assert_array_equal(seen_by_fold(schema.columns, rows, lost).unknown[:, 0], [False, False, True])
 
@@ -96,7 +97,7 @@ def test_another_value_in_a_column_that_never_varied_is_unknown_and_no_number() 
     columns = schema.columns
     rows = encoded(schema, pa.table({"size": [2.0, 2.0, 2.0], "site": ["A", "B", None], "height": [1e-9, 1e-9, 2e-9]}))
     assert rows.features.shape == (3, 1)
-    assert lost_values(columns, table, np.array([0, 1]), np.array([2])) == ()
+    assert lost_values(columns, encoded(schema, table), np.array([0, 1]), np.array([2])) == ()
     seen = seen_by_fold(columns, rows, ())
     np.testing.assert_array_equal(seen.unknown, [[0, 0, 0], [0, 1, 0], [0, 1, 1]])
     np.testing.assert_array_equal(column_weights(columns), [1.0])
@@ -109,7 +110,7 @@ def test_a_fold_that_saw_one_number_only_knows_no_other() -> None:
     """Exactly as the model would if no row at all had shown another: so a row kept back is judged as a new one is."""
     table = pa.table({"size": [1.0, 2.0, 3.0, 4.0], "flag": [0, 0, 0, 1], "dose": [5.0, None, 5.0, 7.0]})
     schema = learn_schema(table)
-    lost = lost_values(schema.columns, table, np.array([0, 1, 2]), np.array([3]))
+    lost = lost_values(schema.columns, encoded(schema, table), np.array([0, 1, 2]), np.array([3]))
     assert lost == (
         Lost(1, (), missing=False, only=0.0),
         Lost(2, (), missing=False, only=5.0),
@@ -119,12 +120,26 @@ def test_a_fold_that_saw_one_number_only_knows_no_other() -> None:
     np.testing.assert_array_equal(seen.features[3], [4.0, 0.0, 5.0, 0.0])  # the usual values, none missing
 
 
+def test_numbers_that_never_varied_are_unknown_when_they_do() -> None:
+    features = np.array([[1.0, 1e-9, 0.0], [2.0, 1e-9, 0.0], [3.0, 1e-9, 4.0]])
+    columns = number_columns(features, ["size", "height", "rain"])
+    lost = lost_values(columns, Rows(features, None), np.array([0, 1]), np.array([2]))
+    assert lost == (Lost(1, (), missing=False, only=1e-9), Lost(2, (), missing=False, only=0.0))
+    assert never_varied(columns) == lost[:1]
+    new = np.array([[5.0, 1e-9, 0.0], [1.0, 2e-9, 4.0]])
+    seen = seen_by_fold(columns, Rows(new, None), lost)
+    np.testing.assert_array_equal(seen.unknown, [[0, 0, 0], [0, 1, 1]])
+    assert seen.features is new  # predictors that differ about a number which never varied may say so
+    (_, found) = evidence_in(columns, Rows(new, None))
+    assert [item.text for item in found] == ["height is 2e-09, and was always 1e-09 in training"]
+
+
 def test_what_only_the_others_showed() -> None:
-    assert lost_values(SCHEMA.columns, TABLE, LEARNED, KEPT_BACK) == (
+    assert lost_values(SCHEMA.columns, encoded(SCHEMA, TABLE), LEARNED, KEPT_BACK) == (
         Lost(column=0, values=("rare1", "rare2"), missing=True),
         Lost(column=1, values=(), missing=True),
     )
-    assert lost_values(SCHEMA.columns, TABLE, np.arange(24), KEPT_BACK) == ()
+    assert lost_values(SCHEMA.columns, encoded(SCHEMA, TABLE), np.arange(24), KEPT_BACK) == ()
 
 
 def test_a_fold_is_blind_to_what_a_schema_of_its_own_rows_would_not_know() -> None:
@@ -136,7 +151,9 @@ def test_a_fold_is_blind_to_what_a_schema_of_its_own_rows_would_not_know() -> No
         }
     )
     rows = encoded(SCHEMA, new)
-    features, unknown = seen_by_fold(SCHEMA.columns, rows, lost_values(SCHEMA.columns, TABLE, LEARNED, KEPT_BACK))
+    features, unknown = seen_by_fold(
+        SCHEMA.columns, rows, lost_values(SCHEMA.columns, encoded(SCHEMA, TABLE), LEARNED, KEPT_BACK)
+    )
     own = learn_schema(TABLE.slice(0, 20))
     kinds = [{item.column for item in found if item.kind != "range"} for found in evidence(own, new)]
     assert [{SCHEMA.columns[c].name for c in np.flatnonzero(row)} for row in unknown] == kinds

@@ -105,7 +105,7 @@ def test_values_close_to_the_bounds_are_told_apart() -> None:
 
 def test_the_word_that_training_never_had() -> None:
     said = phrases(one([True, None, True]), pa.table({"x": ["no", "yes", "maybe"], "other": [1, 1, 1]}))
-    assert said == [["x 'false' was never seen in training"], [], ["x 'maybe' was never seen in training"]]
+    assert said == [["x is false, and was always true in training"], [], ["x 'maybe' was never seen in training"]]
 
 
 def test_long_text_is_cut() -> None:

@@ -136,7 +136,7 @@ class OODDetector(OutlierMixin, TableEstimator):
         self.folds_: list[Fold] = []
         parts = []
         for number, (learned, kept_back) in enumerate(splits):
-            lost = () if rows.table is None else lost_values(self.columns_, rows.table, learned, kept_back)
+            lost = lost_values(self.columns_, rows, learned, kept_back)
             with part(f"fit {number + 1} of {len(splits)}"):
                 fitted = clone(regressor).fit(rows.features[learned], y[learned])
             compared = self.training_.features[self.training_.fold != number]

@@ -116,13 +116,20 @@ def encoded(schema: Schema, X: Any) -> Rows:
     return Rows(features=encode(schema, table), table=table)
 
 
-def lost_values(
-    columns: Sequence[Column], table: pa.Table, learned: np.ndarray, kept_back: np.ndarray
-) -> tuple[Lost, ...]:
-    """What the learned rows never showed, though others of the training table did."""
+def never_varied(columns: Sequence[Column]) -> tuple[Lost, ...]:
+    """Columns of numbers that showed but one in all of the training rows."""
+    numbers = [(place, column) for place, column in enumerate(columns) if isinstance(column, MeasuredColumn)]
+    return tuple(Lost(place, (), missing=False, only=one.low) for place, one in numbers if one.low == one.high)
+
+
+def lost_values(columns: Sequence[Column], rows: Rows, learned: np.ndarray, kept_back: np.ndarray) -> tuple[Lost, ...]:
+    """What the learned rows never showed, though others of the training table did, or new ones may."""
+    if rows.table is None:
+        only = [_only(values[learned]) for values in rows.features.T]
+        return tuple(Lost(place, (), missing=False, only=one) for place, one in enumerate(only) if one is not None)
     found = []
     for place, column in enumerate(columns):
-        cells = table[column.name]
+        cells = rows.table[column.name]
         if isinstance(column, ConstantColumn):
             continue
         if isinstance(column, CategoryColumn):
@@ -150,9 +157,11 @@ def _only(values: Float[np.ndarray, " n"]) -> float | None:
 
 
 def seen_by_fold(columns: Sequence[Column], rows: Rows, lost: Sequence[Lost]) -> Seen:
-    """The rows, where a cell that the fold has never seen says nothing, and is counted."""
+    """The rows, where a cell that the fold has never seen is counted, and says nothing unless it came as a number."""
     unknown = np.zeros((len(rows.features), len(columns)), bool)
     if rows.table is None:
+        for item in lost:
+            unknown[:, item.column] = rows.features[:, item.column] != item.only
         return Seen(features=rows.features, unknown=unknown)
     features, by_place = rows.features.copy(), {item.column: item for item in lost}
     for place, (column, group) in enumerate(zip(columns, column_groups(columns), strict=True)):

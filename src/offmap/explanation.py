@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from offmap.attribution import Background, ByColumn, alike_elsewhere, distance_effects, exchange_effects, shares
-from offmap.encoding import Rows, cell_texts, column_groups, evidence_in, seen_by_fold, take
+from offmap.encoding import Rows, cell_texts, column_groups, evidence_in, never_varied, seen_by_fold, take
 from offmap.folds import Fold
 from offmap.novelty import place, unknown_parts
 from offmap.ood import PValues
@@ -82,7 +82,7 @@ def column_parts(
     """
     spoke = np.where(spoke.any(axis=1, keepdims=True), spoke, [False, True])
     groups, reference = column_groups(columns), folds[0].reference
-    features, unknown = seen_by_fold(columns, rows, lost=())
+    features, unknown = seen_by_fold(columns, rows, never_varied(columns))
     points = place(reference, features)
     alike = alike_elsewhere(points, background.points, groups)
     parts = np.zeros((2, len(points), len(groups)))

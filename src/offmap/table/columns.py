@@ -59,6 +59,11 @@ def unseen(name: str, text: str) -> Evidence:
     return Evidence(name, "unseen", f"{title(name)} {text!r} was never seen in training")
 
 
+def differs(name: str, value: str, always: str) -> Evidence:
+    """Another value than the one that every training row had."""
+    return Evidence(name, "unseen", f"{title(name)} is {value}, and was always {always} in training")
+
+
 def absences(column: Column, missing: Bool[np.ndarray, " n"]) -> Iterator[tuple[int, Evidence]]:
     """Rows that lack what every training row had."""
     if not column.ever_missing:

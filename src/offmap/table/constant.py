@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 from offmap.artifact import storable
 from offmap.table.category import CategoryColumn
 from offmap.table.cells import texts
-from offmap.table.columns import Evidence, absences, quotes, title
+from offmap.table.columns import Evidence, absences, differs, quotes, title
 from offmap.table.measured import MeasuredColumn
 
 
@@ -55,20 +55,13 @@ class ConstantColumn:
 
     def evidence(self, cells: pa.ChunkedArray) -> Iterator[tuple[int, Evidence]]:
         """Other values, cells that cannot be read, and missing ones."""
-        unknown = self.unknown(cells)
-        if isinstance(self.of, CategoryColumn):
-            missing = texts(cells).is_null().to_numpy()
-            yield from absences(self, missing)
-            yield from ((row, self._differs(repr(value))) for row, value in quotes(cells, unknown & ~missing))
+        if not isinstance(self.of, CategoryColumn):
+            yield from self.of.evidence(cells)
             return
-        reading = self.of.read(cells)
-        yield from absences(self, reading.missing)
-        yield from ((row, self.of.complain(text)) for row, text in quotes(cells, reading.unreadable))
-        for row in np.flatnonzero(unknown & ~reading.missing & ~reading.unreadable).tolist():
-            yield row, self._differs(self.of.show(reading.values[row], unlike=self.of.low))
-
-    def _differs(self, value: str) -> Evidence:
-        return Evidence(self.name, "unseen", f"{title(self.name)} is {value}, and was always {self.value} in training")
+        missing = texts(cells).is_null().to_numpy()
+        yield from absences(self, missing)
+        for row, value in quotes(cells, self.unknown(cells) & ~missing):
+            yield row, differs(self.name, repr(value), always=self.value)
 
     def describe(self) -> str:
         """The name and the value."""

@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from offmap.artifact import storable
 from offmap.table.cells import Reading, day_text, days, is_number, number_text, numbers, truths
-from offmap.table.columns import Evidence, absences, quotes, title, unseen
+from offmap.table.columns import Evidence, absences, differs, quotes, title, unseen
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,8 @@ class MeasuredColumn(ABC):
     def beyond(self, value: float) -> Evidence:
         """What to say of a value that lies outside the training range."""
         shown = self.show(value, unlike=self.low if value < self.low else self.high)
+        if self.low == self.high:
+            return differs(self.name, shown, always=self.show(self.low, unlike=value))
         span = f"{self.show(self.low, unlike=value)} to {self.show(self.high, unlike=value)}"
         return Evidence(self.name, "range", f"{title(self.name)} {shown} is beyond the training range {span}")
 
@@ -126,10 +128,6 @@ class BooleanColumn(MeasuredColumn):
     def complain(self, text: str) -> Evidence:
         """A third word."""
         return unseen(self.name, text)
-
-    def beyond(self, value: float) -> Evidence:
-        """The other word, where training had but one."""
-        return unseen(self.name, self.show(value))
 
     def describe(self) -> str:
         """The name says it all."""
