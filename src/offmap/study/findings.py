@@ -2,9 +2,12 @@
 
 from collections.abc import Callable
 
-from offmap.study.paper import PUBLISHED_DATASETS, PUBLISHED_METHODS
+from offmap.study.paper import PUBLISHED_DATASETS, PUBLISHED_METHODS, published
+from offmap.study.protocol import SMALL
 from offmap.study.summary import Study
 from offmap.study.targets import best_ours
+
+SAME_ENTROPY = 3.0  # nats: what estimates from two samples of one posterior differ by
 
 
 def _largest_entropy(study: Study, quantity: str, method: str) -> tuple[int, int]:
@@ -40,6 +43,22 @@ def _on_parameter_entropy(study: Study) -> str:
     return (
         f"`nn-hyvi` has the largest entropy in parameter space on {first} of {total} tables (in the paper on 8 of 8)."
     )
+
+
+def _on_posterior(study: Study) -> str:
+    pairs = [
+        (ours.mean, theirs.value)
+        for dataset in PUBLISHED_DATASETS
+        if (ours := study.over_seeds("entropy_parameter", "paper", dataset, "hmc"))
+        and (theirs := published("entropy_parameter", dataset, "hmc"))
+    ]
+    if not pairs:
+        return ""
+    same = sum(abs(ours - theirs) <= SAME_ENTROPY for ours, theirs in pairs)
+    said = (
+        f"`hmc` has the paper's entropy in parameter space, to {SAME_ENTROPY:g} nats, on {same} of {len(pairs)} tables"
+    )
+    return said + (": it is the same posterior that is sampled." if 2 * same > len(SMALL) else ".")
 
 
 def _on_units(study: Study) -> str:
@@ -87,6 +106,7 @@ def _on_neighbours(study: Study) -> str:
 FINDINGS: tuple[Callable[[Study], str], ...] = (
     _on_predictor_entropy,
     _on_parameter_entropy,
+    _on_posterior,
     _on_units,
     _on_neighbours,
 )
