@@ -129,12 +129,12 @@ def lost_values(columns: Sequence[Column], rows: Rows, learned: np.ndarray, kept
         return tuple(Lost(place, (), missing=False, only=one) for place, one in enumerate(only) if one is not None)
     found = []
     for place, column in enumerate(columns):
-        cells = rows.table[column.name]
         if isinstance(column, ConstantColumn):
             continue
+        cells = rows.table[column.name]
         if isinstance(column, CategoryColumn):
             text = texts(cells)
-            known, others = (set(text.take(pa.array(rows)).unique().to_pylist()) for rows in (learned, kept_back))
+            known, others = (set(text.take(pa.array(some)).unique().to_pylist()) for some in (learned, kept_back))
             new = others - known
             lost = Lost(place, tuple(sorted(new - {None})), None in new)
         else:

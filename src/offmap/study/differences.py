@@ -20,7 +20,7 @@ formula. The last column has that one."""
 ONE_MASK = """\
 Here a draw keeps its dropout mask for all inputs, so that it is one function; the paper draws a mask for every input.
 Draws that drop the same units are the same function: their distance is zero and counts as 1.2e-7."""
-MANY_MODES = """\
+DRAWS_OF_CHAINS = """\
 The estimate needs independent draws of theta, which chains do not give: nearest neighbours are steps of one chain.
 Where populations are sampled, whose draws are independent, the number is the paper's."""
 UNKNOWN_PRIOR = """\
@@ -37,7 +37,7 @@ _REASONS: tuple[tuple[Names, Names, Names, str], ...] = (
     (None, None, frozenset({"mfvi"}), WRONG_KL),
     (frozenset({"lpp"}), None, frozenset({"ensemble"}), VARIANCE_ONLY),
     (frozenset({"entropy_predictor"}), None, frozenset({"mc-dropout"}), ONE_MASK),
-    (frozenset({"entropy_parameter"}), None, frozenset({"hmc"}), MANY_MODES),
+    (frozenset({"entropy_parameter"}), None, frozenset({"hmc"}), DRAWS_OF_CHAINS),
     (frozenset({"entropy_parameter", "entropy_predictor"}), None, frozenset({"funn-hyvi", "funn-mfvi"}), UNKNOWN_PRIOR),
     (None, frozenset({"navalC"}), frozenset(PUBLISHED_METHODS) - {"ensemble"}, OTHER_NOISE),
 )
