@@ -11,7 +11,7 @@ import pytest
 from offmap.arrays import Array, Batch, Data, Key
 from offmap.divergences import entropy_knn
 from offmap.families import MeanField, Posterior
-from offmap.inference import METHODS, PAPER_METHODS, PAPER_METHODS_LARGE, Fit, Method
+from offmap.inference import METHODS, PAPER_METHODS, PAPER_METHODS_LARGE, BatchedHMC, Fit, Method
 from offmap.inference.annealed_hmc import AnnealedHMC, _Sampler
 from offmap.inference.ensemble import Ensemble
 from offmap.inference.hmc import HMC
@@ -86,8 +86,17 @@ def test_every_method_is_judged() -> None:
         HMC(warmup=400, draws=1000, first_doublings=2, most_doublings=2),
         AnnealedHMC(draws=1000),
         AnnealedHMC(draws=1000, keep=0.3, effort=1, length=0.5, settling=1),  # poor moves, so that weights must do it
+        BatchedHMC(leapfrog_steps=16, warmup=200),
+        BatchedHMC(chains=4, leapfrog_steps=2, warmup=200, thinning=8, target_acceptance=0.9),
     ],
-    ids=["chains", "chains of short trajectories", "populations", "populations that hardly move"],
+    ids=[
+        "chains",
+        "chains of short trajectories",
+        "populations",
+        "populations that hardly move",
+        "batched chains",
+        "batched chains that hardly move",
+    ],
 )
 def test_samplers_recover_the_exact_posterior_within_monte_carlo_error(method: Method) -> None:
     problem = conjugate(correlation=0.6)
@@ -190,7 +199,12 @@ def shrunk(method: Method) -> Any:
         return replace(method, training=replace(method.training, schedule=Constant(epochs=3), batch_size=16))
     if isinstance(method, AnnealedHMC):
         return replace(method, populations=2, draws=30, effort=8, settling=1, patience=1)
+    if isinstance(method, BatchedHMC):
+        return replace(method, chains=2, leapfrog_steps=8, warmup=30, draws=30, thinning=1, most_draws=30)
     return replace(method, chains=2, warmup=30, draws=30, most_draws=30)
+
+
+SAMPLERS = {"chains": METHODS["hmc"], "populations": PAPER_METHODS["hmc"], "batched chains": BatchedHMC()}
 
 
 @pytest.fixture(scope="module")
@@ -210,7 +224,9 @@ def draws_of(posterior: Posterior, key: Key) -> Array:
 
 
 @pytest.mark.filterwarnings("ignore:The (chains|populations) have not mixed")
-@pytest.mark.parametrize("method", [*METHODS.values(), PAPER_METHODS["hmc"]], ids=[*METHODS, "paper's hmc"])
+@pytest.mark.parametrize(
+    "method", [*METHODS.values(), PAPER_METHODS["hmc"], BatchedHMC()], ids=[*METHODS, "populations", "batched chains"]
+)
 def test_same_key_same_numbers_other_key_others(method: Method, small: tuple[Model, Data]) -> None:
     method, key = shrunk(method), jax.random.key(1)
     first, again, other = (
@@ -222,7 +238,7 @@ def test_same_key_same_numbers_other_key_others(method: Method, small: tuple[Mod
 
 
 @pytest.mark.filterwarnings("ignore:The (chains|populations) have not mixed")
-@pytest.mark.parametrize("method", [METHODS["hmc"], PAPER_METHODS["hmc"]], ids=["chains", "populations"])
+@pytest.mark.parametrize("method", SAMPLERS.values(), ids=SAMPLERS)
 def test_samplers_do_the_same_where_jax_has_64_bits(method: Method, small: tuple[Model, Data]) -> None:
     key = jax.random.key(1)
     usual = shrunk(method).fit(key, *small).posterior
@@ -253,13 +269,36 @@ def test_hmc_draws_until_it_has_enough_or_may_not_go_on(small: tuple[Model, Data
     assert never.posterior.n_members == 140
 
 
+@pytest.mark.filterwarnings("ignore:The chains have not mixed")
+def test_batched_chains_are_checked_whenever_they_are_a_quarter_longer(small: tuple[Model, Data]) -> None:
+    method = BatchedHMC(chains=2, leapfrog_steps=4, warmup=30, draws=20, thinning=3, enough=1e9, most_draws=27)
+    never = method.fit(jax.random.key(0), *small)
+    assert never.posterior.n_members == 2 * 27  # 20, 25, and what is left
+    assert never.trace["acceptance_rate"].shape == (30 + 3 * 27,)
+    after_warmup = np.asarray(never.trace["step_size"])[30:]
+    assert np.all(after_warmup == after_warmup[0])  # a chain that went on adapting would sample something else
+
+
+def test_batched_chains_come_from_the_prior_to_where_rows_have_all_but_decided() -> None:
+    """Under so little noise a draw of the prior is hundreds of nats a row from the posterior."""
+    problem = conjugate(correlation=0.0)
+    model, data = replace(problem.model, noise_std=jnp.float32(0.01)), problem.data
+    design = np.column_stack([data.X, np.ones(48)])
+    precision = design.T @ design / 0.01**2 + np.eye(3) / PRIOR_STD**2
+    mean, std = np.linalg.solve(precision, design.T @ np.asarray(data.y) / 0.01**2), 1 / np.sqrt(np.diag(precision))
+    fit = BatchedHMC(leapfrog_steps=16, warmup=400).fit(jax.random.key(0), model, data)
+    thetas = np.asarray(fit.posterior.sample(jax.random.key(0), 4000), np.float64)
+    z_mean = (thetas.mean(axis=0) - mean) / (std / np.sqrt(np.asarray(fit.trace["ess_theta"])))
+    assert np.max(np.abs(z_mean)) < 4
+
+
 @pytest.mark.parametrize(("rhat", "size", "mixed"), [(1.01, 1000.0, True), (1.02, 5000.0, False), (1.0, 999.0, False)])
 def test_chains_have_mixed_when_they_agree_and_say_enough(rhat: float, size: float, mixed: bool) -> None:
     checks = {"rhat_predictions": jnp.array([1.0, rhat]), "ess_predictions": jnp.array([9999.0, size])}
     assert has_mixed(checks, enough=1000.0) is mixed
 
 
-@pytest.mark.parametrize("method", [METHODS["hmc"], PAPER_METHODS["hmc"]], ids=["chains", "populations"])
+@pytest.mark.parametrize("method", SAMPLERS.values(), ids=SAMPLERS)
 def test_samplers_name_the_prediction_that_mixed_worst(method: Method, small: tuple[Model, Data]) -> None:
     with pytest.warns(
         UserWarning, match=r"have not mixed: of 140 checked predictions the worst, at (checked|OOD).*R-hat"

@@ -12,6 +12,8 @@ from offmap.artifact import storable
 from offmap.kernels import standard_normal
 from offmap.network import Layer, Network
 
+MOST_STATES = 8000  # of chains that a posterior keeps
+
 
 class Posterior(Protocol):
     """A distribution over flat parameter vectors: all that the rest of the package asks of a fit."""
@@ -90,6 +92,12 @@ class Empirical:
     """A finite set of thetas: the members of an ensemble, or the states of a Markov chain."""
 
     thetas: Float[Array, "m p"]
+
+    @classmethod
+    def of_chains(cls, thetas: Float[Array, "c s p"]) -> "Empirical":
+        """The states of chains; where there are very many, some at even distances, for more only say the same again."""
+        every = thetas.reshape(-1, thetas.shape[-1])
+        return cls(thetas=every[:: -(-len(every) // MOST_STATES)])
 
     @property
     def n_members(self) -> int:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from offmap.inference.annealed_hmc import AnnealedHMC
+from offmap.inference.batched_hmc import BatchedHMC
 from offmap.inference.dropout import MCDropout
 from offmap.inference.ensemble import Ensemble
 from offmap.inference.hmc import HMC
@@ -12,7 +13,7 @@ from offmap.objectives import Comparison
 from offmap.optimize import Training
 from offmap.schedules import Constant, Cosine, Plateau
 
-__all__ = ["METHODS", "PAPER_METHODS", "PAPER_METHODS_LARGE", "SMALL_TABLE", "Fit", "Method"]
+__all__ = ["METHODS", "PAPER_METHODS", "PAPER_METHODS_LARGE", "SMALL_TABLE", "BatchedHMC", "Fit", "Method"]
 
 _ONE_NETWORK = Cosine(steps=10_000, enough_for=1000, most_steps=300_000)
 _TRAINING = Training(learning_rate=0.01, batch_size=500, schedule=Cosine(steps=2000, enough_for=SMALL_TABLE))

@@ -1,38 +1,25 @@
 """hmc for independent draws: populations of networks are annealed, and move by Hamiltonian Monte Carlo."""
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-import blackjax
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from offmap.arrays import Array, Data, Float, Int, Key, default_promotion, single_precision
+from offmap.arrays import Array, Data, Float, Key, single_precision
 from offmap.artifact import storable
 from offmap.families import Empirical
 from offmap.inference.annealing import Populations, levels_left, next_share, resampled, reweighted
 from offmap.inference.method import Density, Fit
 from offmap.inference.mixing import diagnose, has_mixed, warn_not_mixed
+from offmap.inference.trajectories import FIRST_STEP_SIZE, Course, adapted, follow
 from offmap.model import Model
 from offmap.progress import report
 
 # In one call: without a compiled kernel, hidden values are in memory; and it should end soon after Ctrl-C.
 HIDDEN_VALUES_AT_ONCE, FEWEST_AT_ONCE = 2**22, 16
 POOR = 0.5  # a population that is worth less than this of its number is resampled
-JITTER = (0.7, 1.3)  # of the step size: trajectories of one length return to where they began, in some direction
-ADAPTATION_RATE = 0.5
-FIRST_STEP_SIZE = 0.2
-
-
-class Course(NamedTuple):
-    """What the trajectories of all networks have in common. `variance` is the inverse of a diagonal mass matrix."""
-
-    share: Float[Array, ""]
-    step_size: Float[Array, ""]
-    n_steps: Int[Array, ""]
-    variance: Float[Array, " p"]
 
 
 class Move(NamedTuple):
@@ -150,7 +137,7 @@ class _Sampler:
             key, trajectory_key = jax.random.split(key)
             now, move = self._trajectory(trajectory_key, now)
             self.moves.append(move)
-            self.step_size *= math.exp(ADAPTATION_RATE * (move.acceptance_rate - self.method.target_acceptance))
+            self.step_size = adapted(self.step_size, move.acceptance_rate, self.method.target_acceptance)
             steps += move.leapfrog_steps
         return now
 
@@ -166,7 +153,7 @@ class _Sampler:
         )
         keys = jax.random.split(key, len(thetas))
         ends = [
-            jax.block_until_ready(_ends(course, self.model, self.data, keys[piece], thetas[piece]))
+            jax.block_until_ready(follow(course, self.model, self.data, keys[piece], thetas[piece]))
             for piece in self._pieces(len(thetas))
         ]
         end = jax.tree.map(lambda *pieces: jnp.concatenate(pieces)[: len(thetas)], *ends)
@@ -187,37 +174,6 @@ class _Sampler:
         return list((np.arange(-(-n // at_once) * at_once) % n).reshape(-1, at_once))
 
 
-class End(NamedTuple):
-    """Where a trajectory led."""
-
-    theta: Float[Array, " p"]
-    log_likelihood: Float[Array, ""]
-    acceptance_rate: Float[Array, ""]
-
-
 @jax.jit
 def _log_likelihoods(model: Model, data: Data, thetas: Float[Array, "s p"]) -> Float[Array, " s"]:
     return jax.vmap(lambda theta: model.log_likelihood(theta, data))(thetas)
-
-
-@jax.jit
-def _ends(course: Course, model: Model, data: Data, keys: Key, thetas: Float[Array, "s p"]) -> End:
-    """One trajectory of each of these networks, accepted or not."""
-    kernel = blackjax.hmc.build_kernel()
-
-    def log_density(theta: Float[Array, " p"]) -> Float[Array, ""]:
-        return course.share * model.log_likelihood(theta, data) + model.parameter_prior.log_density(theta)
-
-    def end(key: Key, theta: Float[Array, " p"]) -> End:
-        jitter_key, kernel_key = jax.random.split(key)
-        step_size = course.step_size * jax.random.uniform(jitter_key, minval=JITTER[0], maxval=JITTER[1])
-        state = blackjax.hmc.init(theta, log_density)
-        state, info = kernel(kernel_key, state, log_density, step_size, course.variance, course.n_steps)
-        return End(
-            theta=state.position,
-            log_likelihood=model.log_likelihood(state.position, data),
-            acceptance_rate=info.acceptance_rate,
-        )
-
-    with default_promotion():
-        return jax.vmap(end)(keys, thetas)

@@ -24,7 +24,6 @@ from offmap.progress import report
 
 STEPS_PER_CALL = 25  # short enough for a live progress bar and a quick Ctrl-C
 SECONDS_BETWEEN_REPORTS = 0.5
-MOST_KEPT = 8000  # draws in the posterior; more are thinned, for they only say the same again
 
 
 class Problem(NamedTuple):
@@ -116,8 +115,7 @@ class HMC:
             )
         trace = steps._asdict()
         thetas = trace.pop("theta")
-        thetas = thetas.reshape(-1, thetas.shape[-1])
-        return Fit(posterior=Empirical(thetas=thetas[:: -(-len(thetas) // MOST_KEPT)]), trace=trace | checks)
+        return Fit(posterior=Empirical.of_chains(thetas), trace=trace | checks)
 
 
 @jax.jit
