@@ -88,6 +88,7 @@ def test_every_method_is_judged() -> None:
         AnnealedHMC(draws=1000, keep=0.3, effort=1, length=0.5, settling=1),  # poor moves, so that weights must do it
         BatchedHMC(leapfrog_steps=16, warmup=200),
         BatchedHMC(chains=4, leapfrog_steps=2, warmup=200, thinning=8, target_acceptance=0.9),
+        BatchedHMC(leapfrog_steps=16, warmup=200, guides=8),  # as a rule all rows disagree with so few
     ],
     ids=[
         "chains",
@@ -96,6 +97,7 @@ def test_every_method_is_judged() -> None:
         "populations that hardly move",
         "batched chains",
         "batched chains that hardly move",
+        "batched chains that follow a summary",
     ],
 )
 def test_samplers_recover_the_exact_posterior_within_monte_carlo_error(method: Method) -> None:

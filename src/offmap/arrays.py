@@ -20,7 +20,7 @@ class Data(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Rows of one gradient step. `weight` is 1 for a row and 0 for padding, so every batch has one shape."""
+    """Rows that count `weight` times: of one gradient step, where 0 is for padding, or such as stand for many."""
 
     X: Float[Array, "b d"]
     y: Float[Array, " b"]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import jax
 import jax.numpy as jnp
 
-from offmap.arrays import Array, Data, Float, Key
+from offmap.arrays import Array, Batch, Data, Float, Key
 from offmap.inputs import InputDistribution
 from offmap.likelihood import gaussian_log_density
 from offmap.network import Network
@@ -47,10 +47,11 @@ class Model:
         """`n` predictors of the prior at every row of X."""
         return self.prior.sample_predictors(key, n, self.network, X)
 
-    def log_likelihood(self, theta: Float[Array, " p"], data: Data) -> Float[Array, ""]:
-        """ln p(y | X, theta), in nats."""
+    def log_likelihood(self, theta: Float[Array, " p"], data: Data | Batch) -> Float[Array, ""]:
+        """ln p(y | X, theta), in nats, of all rows together."""
         values = self.predict_draws(theta[None, :], data.X)[0]
-        return jnp.sum(gaussian_log_density(data.y, values, self.noise_std))
+        log_density = gaussian_log_density(data.y, values, self.noise_std)
+        return jnp.sum(data.weight * log_density if isinstance(data, Batch) else log_density)
 
     def log_joint(self, theta: Float[Array, " p"], data: Data) -> Float[Array, ""]:
         """ln p(y | X, theta) + ln p(theta), in nats: the posterior's log density up to a constant."""

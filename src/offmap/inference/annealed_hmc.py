@@ -7,13 +7,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from offmap.arrays import Array, Data, Float, Key, single_precision
+from offmap.arrays import Data, Key, single_precision
 from offmap.artifact import storable
 from offmap.families import Empirical
 from offmap.inference.annealing import Populations, levels_left, next_share, resampled, reweighted
 from offmap.inference.method import Density, Fit
 from offmap.inference.mixing import diagnose, has_mixed, warn_not_mixed
-from offmap.inference.trajectories import FIRST_STEP_SIZE, Course, adapted, follow
+from offmap.inference.trajectories import FIRST_STEP_SIZE, Course, adapted, follow, log_likelihoods
 from offmap.model import Model
 from offmap.progress import report
 
@@ -104,7 +104,7 @@ class _Sampler:
         """Draws of the prior."""
         shape = (self.method.populations, self.method.draws)
         thetas = self.model.parameter_prior.sample(key, shape[0] * shape[1], self.model.network)
-        pieces = [_log_likelihoods(self.model, self.data, thetas[piece]) for piece in self._pieces(len(thetas))]
+        pieces = [log_likelihoods(self.model, self.data, thetas[piece]) for piece in self._pieces(len(thetas))]
         log_likelihoods = np.asarray(jnp.concatenate(pieces)[: len(thetas)], np.float64)
         return Populations(
             thetas=thetas.reshape(*shape, -1),
@@ -172,8 +172,3 @@ class _Sampler:
         """Which of `n` networks are dealt with in one call. The last piece is filled up, so all have one shape."""
         at_once = min(n, self.at_once)
         return list((np.arange(-(-n // at_once) * at_once) % n).reshape(-1, at_once))
-
-
-@jax.jit
-def _log_likelihoods(model: Model, data: Data, thetas: Float[Array, "s p"]) -> Float[Array, " s"]:
-    return jax.vmap(lambda theta: model.log_likelihood(theta, data))(thetas)

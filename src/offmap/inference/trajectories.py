@@ -5,8 +5,9 @@ from typing import NamedTuple
 
 import blackjax
 import jax
+import jax.numpy as jnp
 
-from offmap.arrays import Array, Data, Float, Int, Key, default_promotion
+from offmap.arrays import Array, Batch, Data, Float, Int, Key, default_promotion
 from offmap.model import Model
 
 JITTER = (0.7, 1.3)  # of the step size: trajectories of one length return to where they began, in some direction
@@ -27,15 +28,16 @@ class Course(NamedTuple):
 
 
 class End(NamedTuple):
-    """Where a trajectory led."""
+    """Where a trajectory led, and how readily it was accepted by the rows that guided it, and then by all rows."""
 
     theta: Float[Array, " p"]
     log_likelihood: Float[Array, ""]
     acceptance_rate: Float[Array, ""]
+    agreement_rate: Float[Array, ""]
 
 
 @jax.jit
-def follow(course: Course, model: Model, data: Data, keys: Key, thetas: Float[Array, "s p"]) -> End:
+def follow(course: Course, model: Model, data: Data | Batch, keys: Key, thetas: Float[Array, "s p"]) -> End:
     """One trajectory of each of these networks, accepted or not."""
     kernel = blackjax.hmc.build_kernel()
 
@@ -51,10 +53,42 @@ def follow(course: Course, model: Model, data: Data, keys: Key, thetas: Float[Ar
             theta=state.position,
             log_likelihood=model.log_likelihood(state.position, data),
             acceptance_rate=info.acceptance_rate,
+            agreement_rate=jnp.ones(()),  # they are the same rows
         )
 
     with default_promotion():
         return jax.vmap(end)(keys, thetas)
+
+
+@jax.jit
+def follow_guided(
+    course: Course, model: Model, data: Data, guide: Batch, keys: Key, thetas: Float[Array, "s p"]
+) -> End:
+    """One trajectory of each of these networks along `guide`, accepted by it and then by all rows, or not.
+
+        min(1, exp(share * (l(theta') - g(theta') - l(theta) + g(theta))))
+
+    is the rate of the second acceptance, where `l` is the log-likelihood of all rows, `g` that of the guide, and theta'
+    where the trajectory led. The first one leaves the guide's density as it is, and so both together that of all rows.
+    """
+    keys, agreement_keys = jnp.moveaxis(jax.vmap(jax.random.split)(keys), 1, 0)
+    end = follow(course, model, guide, keys, thetas)
+    before, after = log_likelihoods(model, data, thetas), log_likelihoods(model, data, end.theta)
+    gained = after - end.log_likelihood - before + log_likelihoods(model, guide, thetas)
+    agreement_rate = jnp.exp(jnp.minimum(0.0, course.share * gained))
+    agreed = jax.vmap(jax.random.uniform)(agreement_keys) < agreement_rate
+    return End(
+        theta=jnp.where(agreed[:, None], end.theta, thetas),
+        log_likelihood=jnp.where(agreed, after, before),
+        acceptance_rate=end.acceptance_rate,
+        agreement_rate=agreement_rate,
+    )
+
+
+@jax.jit
+def log_likelihoods(model: Model, data: Data | Batch, thetas: Float[Array, "s p"]) -> Float[Array, " s"]:
+    """Of each of these networks, in nats."""
+    return jax.vmap(lambda theta: model.log_likelihood(theta, data))(thetas)
 
 
 def adapted(step_size: float, acceptance_rate: float, target: float) -> float:
