@@ -11,7 +11,7 @@ import pytest
 from offmap.arrays import Array, Batch, Data, Key
 from offmap.divergences import entropy_knn
 from offmap.families import MeanField, Posterior
-from offmap.inference import METHODS, PAPER_METHODS, PAPER_METHODS_LARGE, BatchedHMC, Fit, Method
+from offmap.inference import METHODS, PAPER_METHODS, PAPER_METHODS_LARGE, BatchedHMC, Fit, Method, TemperedHMC
 from offmap.inference.annealed_hmc import AnnealedHMC, _Sampler
 from offmap.inference.ensemble import Ensemble
 from offmap.inference.hmc import HMC
@@ -89,6 +89,8 @@ def test_every_method_is_judged() -> None:
         BatchedHMC(leapfrog_steps=16, warmup=200),
         BatchedHMC(chains=4, leapfrog_steps=2, warmup=200, thinning=8, target_acceptance=0.9),
         BatchedHMC(leapfrog_steps=16, warmup=200, guides=8),  # as a rule all rows disagree with so few
+        TemperedHMC(levels=4, first_share=0.05, warmup=160, draws=1000),
+        TemperedHMC(levels=4, first_share=0.05, warmup=160, draws=4000, length=0.1),  # so that exchanges must do it
     ],
     ids=[
         "chains",
@@ -98,6 +100,8 @@ def test_every_method_is_judged() -> None:
         "batched chains",
         "batched chains that hardly move",
         "batched chains that follow a summary",
+        "ladders",
+        "ladders whose networks hardly move",
     ],
 )
 def test_samplers_recover_the_exact_posterior_within_monte_carlo_error(method: Method) -> None:
@@ -203,10 +207,18 @@ def shrunk(method: Method) -> Any:
         return replace(method, populations=2, draws=30, effort=8, settling=1, patience=1)
     if isinstance(method, BatchedHMC):
         return replace(method, chains=2, leapfrog_steps=8, warmup=30, draws=30, thinning=1, most_draws=30)
+    if isinstance(method, TemperedHMC):
+        return replace(method, chains=2, levels=3, most_steps=8, warmup=30, draws=30, most_draws=30)
     return replace(method, chains=2, warmup=30, draws=30, most_draws=30)
 
 
-SAMPLERS = {"chains": METHODS["hmc"], "populations": PAPER_METHODS["hmc"], "batched chains": BatchedHMC()}
+SAMPLERS = {
+    "chains": METHODS["hmc"],
+    "populations": PAPER_METHODS["hmc"],
+    "batched chains": BatchedHMC(),
+    "guided chains": BatchedHMC(guides=10),
+    "ladders": TemperedHMC(),
+}
 
 
 @pytest.fixture(scope="module")
@@ -226,9 +238,7 @@ def draws_of(posterior: Posterior, key: Key) -> Array:
 
 
 @pytest.mark.filterwarnings("ignore:The (chains|populations) have not mixed")
-@pytest.mark.parametrize(
-    "method", [*METHODS.values(), PAPER_METHODS["hmc"], BatchedHMC()], ids=[*METHODS, "populations", "batched chains"]
-)
+@pytest.mark.parametrize("method", [*METHODS.values(), *SAMPLERS.values()], ids=[*METHODS, *SAMPLERS])
 def test_same_key_same_numbers_other_key_others(method: Method, small: tuple[Model, Data]) -> None:
     method, key = shrunk(method), jax.random.key(1)
     first, again, other = (

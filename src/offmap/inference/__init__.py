@@ -8,12 +8,22 @@ from offmap.inference.dropout import MCDropout
 from offmap.inference.ensemble import Ensemble
 from offmap.inference.hmc import HMC
 from offmap.inference.method import SMALL_TABLE, Fit, Method
+from offmap.inference.tempered_hmc import TemperedHMC
 from offmap.inference.variational import HypernetStart, MeanFieldStart, Variational
 from offmap.objectives import Comparison
 from offmap.optimize import Training
 from offmap.schedules import Constant, Cosine, Plateau
 
-__all__ = ["METHODS", "PAPER_METHODS", "PAPER_METHODS_LARGE", "SMALL_TABLE", "BatchedHMC", "Fit", "Method"]
+__all__ = [
+    "METHODS",
+    "PAPER_METHODS",
+    "PAPER_METHODS_LARGE",
+    "SMALL_TABLE",
+    "BatchedHMC",
+    "Fit",
+    "Method",
+    "TemperedHMC",
+]
 
 _ONE_NETWORK = Cosine(steps=10_000, enough_for=1000, most_steps=300_000)
 _TRAINING = Training(learning_rate=0.01, batch_size=500, schedule=Cosine(steps=2000, enough_for=SMALL_TABLE))

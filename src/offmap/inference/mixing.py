@@ -1,6 +1,9 @@
 """Whether independent chains or populations agree about predictions: R-hat and effective sample size."""
 
+import math
 import warnings
+from collections.abc import Callable
+from typing import Protocol
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +16,7 @@ from offmap.model import Model
 
 RHAT_LIMIT = 1.01
 N_CHECKED_INPUTS = 100  # training rows, and as many of nu; and entries of theta
+GROWTH = 1.25  # long chains are checked whenever they are so much longer than at the last check
 
 
 @jax.jit
@@ -45,6 +49,35 @@ def has_mixed(checks: dict[str, Array], enough: float) -> bool:
     """Whether all agree about every checked prediction, and say enough of it."""
     agree = float(jnp.max(checks["rhat_predictions"])) <= RHAT_LIMIT
     return agree and float(jnp.min(checks["ess_predictions"])) >= enough
+
+
+class Patience(Protocol):
+    """How many draws a chain are taken before the first check, how many are effective enough, and when to give up."""
+
+    @property
+    def draws(self) -> int: ...  # noqa: D102
+    @property
+    def enough(self) -> float: ...  # noqa: D102
+    @property
+    def most_draws(self) -> int: ...  # noqa: D102
+
+
+def drawn_until_mixed(
+    draw: Callable[[int], Float[Array, "c n p"]], key: Key, model: Model, data: Data, patience: Patience, remedy: str
+) -> tuple[Float[Array, "c s p"], dict[str, Array]]:
+    """What `draw` gives, asked for more until the chains have mixed or have as many draws as they may, and the checks.
+
+    The inputs at which predictions are checked depend on `key` alone.
+    """
+    thetas = draw(patience.draws)
+    while not has_mixed(checks := diagnose(key, model, data, thetas), patience.enough):
+        n_draws = thetas.shape[1]
+        more = min(math.ceil((GROWTH - 1) * n_draws), patience.most_draws - n_draws)
+        if more <= 0:
+            warn_not_mixed("chains", checks, remedy)
+            break
+        thetas = jnp.concatenate([thetas, draw(more)], axis=1)
+    return thetas, checks
 
 
 def warn_not_mixed(what: str, checks: dict[str, Array], remedy: str) -> None:
