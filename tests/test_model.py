@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from offmap.arrays import Data
+from offmap.arrays import Batch, Data
 from offmap.inputs import GivenRows
 from offmap.likelihood import gaussian_log_density
 from offmap.model import Model
@@ -35,6 +35,15 @@ def test_log_joint_is_scipys() -> None:
     likelihood = stats.norm(predicted, 0.3).logpdf(np.asarray(DATA.y, np.float64)).sum()
     prior = stats.norm(0, 0.7).logpdf(np.asarray(theta, np.float64)).sum()
     np.testing.assert_allclose(MODEL.log_joint(theta, DATA), likelihood + prior, rtol=1e-5)
+
+
+def test_a_row_of_weight_three_counts_as_three_copies_of_it() -> None:
+    theta = MODEL.network.initial(jax.random.key(2))
+    weights = np.arange(20) % 4
+    copies = np.repeat(np.arange(20), weights)
+    weighted = Batch(X=X, y=DATA.y, weight=jnp.asarray(weights, jnp.float32))
+    expected = MODEL.log_likelihood(theta, Data(X=X[copies], y=DATA.y[copies]))
+    np.testing.assert_allclose(MODEL.log_likelihood(theta, weighted), expected, rtol=1e-5)
 
 
 def test_gradient_of_a_linear_models_log_joint() -> None:

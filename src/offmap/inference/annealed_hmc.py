@@ -105,10 +105,10 @@ class _Sampler:
         shape = (self.method.populations, self.method.draws)
         thetas = self.model.parameter_prior.sample(key, shape[0] * shape[1], self.model.network)
         pieces = [log_likelihoods(self.model, self.data, thetas[piece]) for piece in self._pieces(len(thetas))]
-        log_likelihoods = np.asarray(jnp.concatenate(pieces)[: len(thetas)], np.float64)
+        every = np.asarray(jnp.concatenate(pieces)[: len(thetas)], np.float64)
         return Populations(
             thetas=thetas.reshape(*shape, -1),
-            log_likelihoods=log_likelihoods.reshape(shape),
+            log_likelihoods=every.reshape(shape),
             log_weights=np.zeros(shape),
             share=0.0,
         )
