@@ -108,7 +108,12 @@ class HMC:
         while not has_mixed(checks := diagnose(check_key, model, data, steps.theta), self.enough):
             more = min(steps.theta.shape[1], self.most_draws - steps.theta.shape[1])
             if more <= 0:
-                warn_not_mixed("chains", checks, remedy="Use more warmup, a larger most_draws or a larger noise_std.")
+                warn_not_mixed(
+                    "chains",
+                    checks,
+                    remedy="Use a larger most_draws or a larger noise_std, or method=offmap.inference.TemperedHMC(), "
+                    "which is slower and finds modes that chains do not.",
+                )
                 break
             steps = jax.tree.map(
                 lambda *parts: jnp.concatenate(parts, axis=1), steps, chains.draw(more, self.most_doublings)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from offmap.study.baselines import BASELINES
-from offmap.study.paper import PUBLISHED_DATASETS, best_published, published
+from offmap.study.paper import PUBLISHED_DATASETS, Published, best_published, published
 from offmap.study.protocol import SMALL
 from offmap.study.record import is_unmixed
 from offmap.study.summary import EXPECTED, OverSeeds, Study
@@ -36,7 +36,16 @@ def _of_auc(study: Study) -> Iterator[Verdict]:
             if theirs := published("auc", dataset, method):
                 ours = study.over_seeds("auc", "paper", dataset, method)
                 met = None if ours is None else round(ours.mean, 4) >= round(theirs.value - AUC_SLACK, 4)
-                yield Verdict(f"{dataset} {method}", met, f"{ours.mean:.4f} against {theirs.text}" if ours else "")
+                yield Verdict(f"{dataset} {method}", met, _beside(ours, theirs, ".4f"))
+
+
+def _beside(ours: OverSeeds | None, theirs: Published, form: str) -> str:
+    """Our number, with what it scatters by over seeds, and the paper's."""
+    if ours is None:
+        return ""
+    scatter = "" if ours.std is None else f" ± {ours.std:{form}} over {ours.n} seeds"
+    their_scatter = f" ± {theirs.std:g}" if theirs.std else ""
+    return f"{ours.mean:{form}}{scatter} against {theirs.text}{their_scatter}"
 
 
 def _of_entropy(study: Study) -> Iterator[Verdict]:
@@ -45,7 +54,7 @@ def _of_entropy(study: Study) -> Iterator[Verdict]:
             if theirs := published("entropy_predictor", dataset, method):
                 ours = study.over_seeds("entropy_predictor", "paper", dataset, method)
                 met = None if ours is None else abs(ours.mean - theirs.value) <= ENTROPY_SLACK
-                yield Verdict(f"{dataset} {method}", met, f"{ours.mean:.0f} against {theirs.text}" if ours else "")
+                yield Verdict(f"{dataset} {method}", met, _beside(ours, theirs, ".0f"))
 
 
 def _of_error(study: Study) -> Iterator[Verdict]:
@@ -54,7 +63,7 @@ def _of_error(study: Study) -> Iterator[Verdict]:
             if theirs := published("rmse", dataset, method):
                 ours = study.over_seeds("rmse", "paper", dataset, method)
                 met = None if ours is None else ours.mean <= ERROR_SLACK * theirs.value
-                yield Verdict(f"{dataset} {method}", met, f"{ours.mean:.3g} against {theirs.text}" if ours else "")
+                yield Verdict(f"{dataset} {method}", met, _beside(ours, theirs, ".3g"))
 
 
 def _of_chains(study: Study) -> Iterator[Verdict]:
