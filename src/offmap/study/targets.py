@@ -184,22 +184,6 @@ TARGETS = {
 # What was found out about cells that miss, by target and cell. Printed only where a cell misses. What was tried with
 # other settings is a variant of a protocol, so its numbers are in the tables and not here.
 INVESTIGATED: dict[tuple[str, str], str] = {
-    ("chains", "paper wine seed 0"): (
-        "8,000 draws a chain, the most that `hmc` takes. The three seeds agree about AUC, error and entropy. Most "
-        "predictions mix; those at a few rows in far corners of nu do not: there a chain keeps to its own side for "
-        "thousands of draws, and it would take hours. Tried, on shorter chains: four times the warm-up, a lower "
-        "acceptance rate, longer trajectories, with and without the No-U-Turn rule, mass matrices from "
-        "the gradients, from the curvature (dense), shared by all hidden units, and none, the output "
-        "weights integrated out, whole hidden units drawn anew from the prior besides, microcanonical trajectories, "
-        "exchanges with chains of wider noise, integrators of higher order (they need more gradients for the same "
-        "length), and a unit's output weight times the length of its input weights as a coordinate instead of the "
-        "output weight. None has three times the effective draws per gradient. Populations annealed from the prior, "
-        "which mix on the other small tables, do so here up to a likelihood's exponent of six tenths, and then lose "
-        "more and more of their ancestors: they end further apart than the chains. With a noise of 0.7 instead of 0.5 "
-        "the chains mix."
-    ),
-    ("chains", "paper wine seed 1"): "See seed 0.",
-    ("chains", "paper wine seed 2"): "See seed 0.",
     ("chains", "paper navalC seed 0"): (
         "Forty minutes of one core, and 1,000 draws a chain, the most that `hmc` takes on the large tables. With "
         "sigma_l = 0.2 and 10,740 rows the posterior is very narrow. The error is the smallest of the row all the "
