@@ -71,9 +71,8 @@ protocol itself. The default's settings were chosen on other rows: these are tes
 `offmap study run` takes any such name."""
 _NONE = "Not run."
 _CHAINS = """\
-The worst of 200 predictions, at training rows and at rows of nu. What is compared are populations (the paper's protocol
-on four small tables), ladders (the default on energy), and chains (all else), as the records' settings say. Limits:
-R-hat 1.01, bulk ESS 1,000; ✗ is beyond."""
+The worst of 200 predictions, at training rows and at rows of nu. The paper's protocol compares populations on four
+small tables, and chains on the others; the default compares chains. Limits: R-hat 1.01, bulk ESS 1,000; ✗ is beyond."""
 
 
 def tables_page(study: Study) -> str:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from offmap.datasets import DATASETS
-from offmap.inference import METHODS, PAPER_METHODS, PAPER_METHODS_LARGE, BatchedHMC, Method, TemperedHMC
+from offmap.inference import METHODS, PAPER_METHODS, PAPER_METHODS_LARGE, BatchedHMC, Method
 from offmap.inference.hmc import HMC
 from offmap.inference.variational import Variational
 from offmap.inputs import UniformBox
@@ -147,12 +147,6 @@ def _same_for_all(setup: Setup) -> dict[str, Setup]:
     return dict.fromkeys(DATASETS, setup) | {"wave": replace(setup, box=WAVE_BOX)}
 
 
-def _default() -> dict[str, Setup]:
-    setups = _same_for_all(Setup(METHODS))
-    # Energy's posterior has modes that no chain leaves. `hmc` stands for the posterior, whatever it takes to sample it.
-    return setups | {"energy": Setup(METHODS | {"hmc": TemperedHMC()})}
-
-
 def _quick(method: Method) -> Method:
     """The method with hardly any training: its numbers mean nothing, but every part of the study runs."""
     if isinstance(method, HMC):
@@ -162,7 +156,7 @@ def _quick(method: Method) -> Method:
 
 PROTOCOLS: dict[str, Protocol] = {
     "paper": Protocol(_paper()),
-    "default": Protocol(_default()),
+    "default": Protocol(_same_for_all(Setup(METHODS))),
     "shifts": Protocol(_same_for_all(Setup(METHODS)), measured="shifts"),
     "alarms": Protocol(_same_for_all(Setup(METHODS)), measured="alarms"),
     "quick": Protocol(

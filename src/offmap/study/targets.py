@@ -185,10 +185,12 @@ TARGETS = {
 # other settings is a variant of a protocol, so its numbers are in the tables and not here.
 INVESTIGATED: dict[tuple[str, str], str] = {
     ("chains", "paper navalC seed 0"): (
-        "Forty minutes of one core, and 1,000 draws a chain, the most that `hmc` takes on the large tables. With "
-        "sigma_l = 0.2 and 10,740 rows the posterior is very narrow. The error is the smallest of the row all the "
-        "same. Tried, on shorter chains: principal components instead of columns, for the columns nearly depend on "
-        "each other (the components' stds are 1 to 1,000), but the chains are as far apart."
+        "3,000 draws a chain, the most that it takes here, in an hour and a half of one core; a tenth more should do. "
+        "With sigma_l = 0.2 and 10,740 rows the posterior is so narrow in some directions that it is ten thousand "
+        "leapfrog steps from end to end, so trajectories follow a summary of the table in 500 rows and are accepted by "
+        "all rows. No-U-Turn chains came to an R-hat of 3.1 in forty minutes, with principal components instead of "
+        "columns, too. Its entropies are too low: a state that a chain did not leave is drawn again, and draws that "
+        "coincide count as 1.2e-7 apart."
     ),
     ("chains", "default energy seed 0"): (
         "8,000 draws a chain. Its error is among the smallest of the row all the same, and the three seeds agree about "
@@ -199,7 +201,9 @@ INVESTIGATED: dict[tuple[str, str], str] = {
         "are accepted, but not those few) and in pairs; besides, principal components instead of columns, four times "
         "the units with a prior as wide, and the coordinate that helps a little on wine. Populations annealed from the "
         "prior agree better than the chains but not enough: which way round those units are is settled while the "
-        "likelihood's exponent is about a hundredth, and few of the ancestors that settled it are left in the end."
+        "likelihood's exponent is about a hundredth, and few of the ancestors that settled it are left in the end. "
+        "Ladders (`TemperedHMC`) do come near: in fifty minutes of one core, after 5,837 draws of each of four, R-hat "
+        "was 1.018 and ESS 340, and growing, so it would take about three hours a seed."
     ),
     ("chains", "default energy seed 1"): "See seed 0.",
     ("chains", "default energy seed 2"): "See seed 0.",
