@@ -55,11 +55,16 @@ class Patience(Protocol):
     """How many draws a chain are taken before the first check, how many are effective enough, and when to give up."""
 
     @property
-    def draws(self) -> int: ...  # noqa: D102
+    def draws(self) -> int:
+        """Before the first check."""
+
     @property
-    def enough(self) -> float: ...  # noqa: D102
+    def enough(self) -> float:
+        """Effective draws."""
+
     @property
-    def most_draws(self) -> int: ...  # noqa: D102
+    def most_draws(self) -> int:
+        """When to give up."""
 
 
 def drawn_until_mixed(
