@@ -44,8 +44,10 @@ def small() -> tuple[Model, Data]:
         BatchedHMC(leapfrog_steps=16, warmup=200),
         BatchedHMC(chains=4, leapfrog_steps=2, warmup=200, thinning=8, target_acceptance=0.9),
         BatchedHMC(leapfrog_steps=16, warmup=200, guides=8),  # as a rule all rows disagree with so few
-        TemperedHMC(levels=4, first_share=0.05, warmup=160, draws=1000),
-        TemperedHMC(levels=4, first_share=0.05, warmup=160, draws=4000, length=0.1),  # so that exchanges must do it
+        TemperedHMC(levels=4, first_share=0.05, leapfrog_steps=16, warmup=200, draws=1000, thinning=1),
+        TemperedHMC(
+            levels=4, first_share=0.05, leapfrog_steps=1, warmup=200, draws=4000, thinning=1
+        ),  # so that exchanges must do it
     ],
     ids=[
         "chains",
@@ -100,7 +102,7 @@ def test_ladders_come_to_both_modes_where_chains_stay_in_one() -> None:
     chains = BatchedHMC(leapfrog_steps=32, warmup=300, draws=300, thinning=1, most_draws=300)
     assert set(positive(chains.fit(jax.random.key(0), *two_modes()), 8).mean(axis=1)) == {0.0, 1.0}
 
-    ladders = TemperedHMC(levels=10, first_share=0.001, draws=1000, most_draws=1000)
+    ladders = TemperedHMC(levels=10, first_share=0.001, warmup=400, draws=1000, thinning=1, most_draws=1000)
     signs = positive(ladders.fit(jax.random.key(0), *two_modes()), 4)
     n_effective = float(ess(jnp.stack([signs, signs], axis=2))[0])
     assert n_effective > 30
@@ -178,7 +180,7 @@ def test_batched_chains_come_from_the_prior_to_where_rows_have_all_but_decided()
 @pytest.mark.filterwarnings("ignore:The chains have not mixed")
 def test_shares_and_step_sizes_of_ladders_stay_when_draws_begin() -> None:
     """Else the draws would be of something else than the posterior."""
-    method = TemperedHMC(chains=2, levels=3, warmup=32, draws=5, most_draws=5, first_share=0.01)
+    method = TemperedHMC(chains=2, levels=3, first_share=0.01, warmup=32, draws=5, thinning=2, most_draws=5)
     few, more = (replace(method, draws=n, most_draws=n).fit(jax.random.key(0), *two_modes()).trace for n in (5, 40))
     for name in ("share", "step_size"):
         np.testing.assert_array_equal(few[name], more[name])

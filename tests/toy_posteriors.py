@@ -83,5 +83,5 @@ def shrunk(method: Method) -> Any:
     if isinstance(method, BatchedHMC):
         return replace(method, chains=2, leapfrog_steps=8, warmup=30, draws=30, thinning=1, most_draws=30)
     if isinstance(method, TemperedHMC):
-        return replace(method, chains=2, levels=3, most_steps=8, warmup=30, draws=30, most_draws=30)
+        return replace(method, chains=2, levels=3, leapfrog_steps=8, warmup=30, draws=30, thinning=1, most_draws=30)
     return replace(method, chains=2, warmup=30, draws=30, most_draws=30)
