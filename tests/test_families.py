@@ -80,6 +80,21 @@ def test_masks_scale_outgoing_weights_and_keep_their_mean() -> None:
         assert np.max(np.abs(gates.mean(axis=0) - 1)) / np.sqrt(rate / (1 - rate) / n) < 4
 
 
+def test_fresh_masks_are_independent_from_value_to_value() -> None:
+    """One row twice: f = sum_h v_h a_h g_h + c, where a gate g is 1 / (1 - rate) or 0, so its variance is known."""
+    network, rate, n = Network(n_inputs=2, hidden=(9,)), 0.3, 20_000
+    theta, x = network.initial(jax.random.key(3)), jnp.array([[0.5, -1.0]])
+    first, last = network.layers(theta)
+    parts = np.asarray(jax.nn.relu(x[0] @ first.weight + first.bias) * last.weight[:, 0], np.float64)
+    variance = np.sum(parts**2) * rate / (1 - rate)
+    q = DropoutMasks(network=network, theta=theta, rate=rate)
+    values = np.asarray(q.with_fresh_masks(jax.random.split(KEY, n), jnp.repeat(x, 2, axis=0)), np.float64)
+    assert np.max(np.abs(values.mean(axis=0) - float(network.apply(theta, x)[0, 0]))) / np.sqrt(variance / n) < 4
+    kurtosis = np.mean((values - values.mean(axis=0)) ** 4) / variance**2
+    assert np.max(np.abs(values.var(axis=0) / variance - 1)) / np.sqrt((kurtosis - 1) / n) < 4
+    assert abs(np.corrcoef(values[:, 0], values[:, 1])[0, 1]) * np.sqrt(n) < 4
+
+
 def test_without_dropout_every_draw_is_theta() -> None:
     theta = NETWORK.initial(KEY)
     draws = DropoutMasks(network=NETWORK, theta=theta, rate=0.0).sample(KEY, 3)

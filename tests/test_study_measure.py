@@ -229,8 +229,8 @@ def test_the_papers_protocol_is_the_papers() -> None:
     assert setups["yacht"].methods is PAPER_METHODS
     assert setups["powerplant"].methods is PAPER_METHODS_LARGE
     stds = {method: setups["yacht"].regressor(method, y, 0).prior.std for method in METHODS}  # type: ignore[union-attr]
-    assert (stds.pop("nn-hyvi"), stds.pop("funn-hyvi")) == (0.5, 0.5)
-    assert set(stds.values()) == {math.sqrt(0.5)}
+    assert stds["hmc"] == math.sqrt(0.5)
+    assert {stds[method] for method in ("mfvi", "funn-mfvi", "nn-hyvi", "funn-hyvi")} == {0.5}
     wave = setups["wave"].regressor("funn-hyvi", y, 0)
     assert (wave.noise_std, wave.activation, wave.method.comparison.n_inputs) == (0.1, "tanh", 50)  # type: ignore[union-attr]
     nu = setups["wave"].nu(np.array([[-1.0], [1.0]]))
@@ -245,6 +245,8 @@ def test_the_default_protocol_is_the_same_for_all_tables_and_what_a_user_gets() 
         assert ours["prior"] == DEFAULT_PRIOR
         differing = {key for key in plain if key != "prior" and str(ours[key]) != str(plain[key])}
         assert differing == ({"ood_inputs"} if name == "wave" else set())
+        other = {method for method in METHODS if setup.methods[method] != METHODS[method]}
+        assert other == ({"hmc"} if name == "energy" else set())  # another sampler, of the same posterior
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from offmap.cli import app
-from offmap.study.differences import differs, reason
+from offmap.study.differences import differs, error_of_difference, reason
 from offmap.study.figures import _density, _name, _pooled
 from offmap.study.findings import FINDINGS
 from offmap.study.measure import quantiles
@@ -110,11 +110,23 @@ def test_only_differences_beyond_noise_are_marked() -> None:
     paper = Published("0.9000")
     assert not differs("auc", OverSeeds(0.9099, None, 1), paper)
     assert differs("auc", OverSeeds(0.8899, 0.003, 3), paper)
-    assert not differs("auc", OverSeeds(0.8899, 0.004, 3), paper)  # three stds are 0.012
-    assert differs("rmse", OverSeeds(2.23, None, 1), Published("2.00", 0.0))
-    assert not differs("rmse", OverSeeds(2.23, 0.03, 3), Published("2.00", 0.08))  # 3 hypot(.03, .08) is 0.256
+    assert not differs("auc", OverSeeds(0.8899, 0.0042, 3), paper)  # three standard errors are 0.0103
+    assert differs("auc", OverSeeds(0.8899, 0.0042, 10), paper)
+    assert differs("rmse", OverSeeds(2.23, None, 1), Published("2.00"))
+    assert not differs("rmse", OverSeeds(2.23, 0.03, 3), Published("2.00", 0.08))
     assert differs("rmse", OverSeeds(2.23, 0.03, 3), Published("2.00", 0.05))
     assert not differs("seconds", OverSeeds(1.0, None, 1), Published("30000"))
+
+
+@pytest.mark.parametrize(("n", "says"), [(10, "both"), (10, "ours"), (1, "theirs")])
+def test_the_error_of_a_difference_is_what_means_over_fits_scatter_by(n: int, says: str) -> None:
+    """Simulated: our mean of `n` fits and the paper's of three, all of the same distribution."""
+    fits = np.random.default_rng(0).normal(0.0, 2.0, (20_000, n + 3))
+    scatter = float(np.std(fits[:, :n].mean(axis=1) - fits[:, n:].mean(axis=1)))
+    ours = OverSeeds(1.0, None if says == "theirs" else 2.0, n)
+    theirs = Published("3.0", None if says == "ours" else 2.0 / math.sqrt(3))
+    assert error_of_difference(ours, theirs) == pytest.approx(scatter, rel=0.02)
+    assert error_of_difference(OverSeeds(1.0, None, 1), Published("3.0")) == 0
 
 
 def test_footnotes_say_why_where_it_is_known_and_that_it_is_not_where_it_is_not() -> None:
@@ -125,7 +137,7 @@ def test_footnotes_say_why_where_it_is_known_and_that_it_is_not_where_it_is_not(
             record("paper", "concrete", "mc-dropout", auc=0.5),
             record("paper", "boston", "nn-hyvi", auc=0.9953),
             record("paper", "yacht", "nn-hyvi", auc=0.95),
-            record("paper", "boston", "ensemble", auc=1.0, lpp=-4.1, lpp_variance_only=-3.15),
+            record("paper", "boston", "ensemble", auc=1.0, lpp=-5.1, lpp_variance_only=-3.15),
         ]
     )
     auc, lpp = beside_paper(study, "auc"), beside_paper(study, "lpp")
@@ -139,7 +151,7 @@ def test_footnotes_say_why_where_it_is_known_and_that_it_is_not_where_it_is_not(
     assert line_of(lpp, "boston")[7] == "-3.15"
     assert "variance alone" in lpp
     assert "wide" not in lpp
-    assert reason("entropy_predictor", "wine", "mc-dropout") != reason("auc", "wine", "mc-dropout") is None
+    assert reason("auc", "wine", "mc-dropout") is None
     assert reason("auc", "navalC", "ensemble") is None
     assert "0.02" in str(reason("lpp", "navalC", "nn-hyvi"))
 
@@ -229,8 +241,8 @@ def test_a_variant_stands_beside_its_protocol() -> None:
     rows = with_changes(study).splitlines()[2:]
     none, no = "n/a (n/a)", "(\N{EN DASH})"
     assert rows == [
-        f"| `default:noise=0.1` | yacht | ensemble | 2 | 0.9900 (0.9900) | 0.450 (0.600) | {none} | {none} |",
-        f"| `paper:prior_std=1` | boston | hmc | 1 | 0.9000 ✗ {no} | 2.00 ✗ {no} | n/a {no} | n/a {no} |",
+        f"| `default:noise=0.1` | yacht | ensemble | 2 | 0.9900 (0.9900) | 0.450 (0.600) |{f' {none} |' * 3}",
+        f"| `paper:prior_std=1` | boston | hmc | 1 | 0.9000 ✗ {no} | 2.00 ✗ {no} |{f' n/a {no} |' * 3}",
     ]
     page = readme_page(study, [])
     assert "| other settings | 3 |" in page

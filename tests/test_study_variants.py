@@ -1,6 +1,7 @@
 """Variants of a protocol: what their names change, and names that cannot be."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,11 @@ import pytest
 from typer.testing import CliRunner
 
 from offmap.cli import app
+from offmap.inference import METHODS, BatchedHMC
+from offmap.inference.dropout import MCDropout
+from offmap.inference.ensemble import Ensemble
 from offmap.prior import GaussianPrior
+from offmap.schedules import Constant
 from offmap.study.run import chosen_cells
 from offmap.study.runs import read_runs
 from offmap.study.variants import protocol_named
@@ -19,13 +24,15 @@ run = CliRunner().invoke
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ("", "noise, prior_std, hidden, activation"),
-        ("width=50", "noise, prior_std, hidden, activation"),
+        ("", "noise, prior_std, hidden, activation, epochs, sampler"),
+        ("width=50", "noise, prior_std, hidden, activation, epochs, sampler"),
         ("activation=sine", "relu, gelu, tanh"),
         ("noise=-1", "above zero"),
         ("noise=", "above zero"),
         ("prior_std=inf", "above zero"),
         ("hidden=50+x", "with + between layers"),
+        ("epochs=1.5", "a whole number above zero"),
+        ("sampler=gibbs", "chains, populations, batch, ladders"),
     ],
 )
 def test_a_variant_that_cannot_be_is_answered_with_what_can(changes: str, said: str) -> None:
@@ -43,6 +50,18 @@ def test_a_variant_changes_what_it_names_for_every_method_and_nothing_else() -> 
         assert setup.methods is plain.setups[key].methods
         assert (setup.activation, setup.box) == (plain.setups[key].activation, plain.setups[key].box)
     assert protocol_named("default:activation=tanh").setups["yacht"].activation == "tanh"
+
+
+def test_epochs_change_where_they_are_fixed_and_the_sampler_is_that_of_hmc() -> None:
+    plain, changed = (protocol_named(name).setups["boston"].methods for name in ("paper", "paper:epochs=7"))
+    for name in ("ensemble", "mc-dropout"):
+        before, after = plain[name], changed[name]
+        assert isinstance(before, Ensemble | MCDropout)
+        assert after == replace(before, training=replace(before.training, schedule=Constant(epochs=7)))
+    assert all(changed[name] is plain[name] for name in plain.keys() - {"ensemble", "mc-dropout"})
+    sampled = protocol_named("default:sampler=batch").setups["energy"].methods
+    assert sampled["hmc"] == BatchedHMC()
+    assert sampled["funn-hyvi"] is METHODS["funn-hyvi"]
 
 
 def test_a_variant_is_run_recorded_and_run_again_by_its_command(tmp_path: Path) -> None:

@@ -144,7 +144,7 @@ class _StudyRun(NamedTuple):
         str,
         typer.Option(
             help="paper, default, shifts, alarms, or quick (to try the machinery); with other settings as in "
-            "default:noise=0.1,hidden=50+50 (also prior_std and activation)."
+            "default:noise=0.1,hidden=50+50 (also prior_std, activation, epochs and sampler)."
         ),
     ] = "paper"
     datasets: Annotated[list[str] | None, typer.Option(help="Keys, with commas between; all without.")] = None

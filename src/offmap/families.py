@@ -138,6 +138,15 @@ class DropoutMasks:
 
         return jax.vmap(masked)(jax.random.split(key, n))
 
+    def with_fresh_masks(self, keys: Key, X: Float[Array, "t d"]) -> Float[Array, "n t"]:
+        """Values at the rows of X, as many as there are keys, every value with a mask of its own: the paper's draws."""
+
+        def values(key: Key) -> Float[Array, " t"]:
+            gates = dropout_gates(key, self.network, self.rate, rows=(len(X),))
+            return self.network.apply(self.theta, X, gates)[:, 0]
+
+        return jax.lax.map(values, keys)
+
 
 def dropout_gates(key: Key, network: Network, rate: float, rows: tuple[int, ...] = ()) -> list[Array]:
     """Gates for every hidden layer: 0 with probability `rate`, else 1 / (1 - rate), so that the mean gate is 1."""

@@ -2,10 +2,10 @@
 
 import math
 
-from offmap.study.paper import LARGER_IS_BETTER, PUBLISHED_METHODS, Published
+from offmap.study.paper import LARGER_IS_BETTER, PUBLISHED_FITS, PUBLISHED_METHODS, Published
 from offmap.study.summary import OverSeeds
 
-# A smaller difference from the paper is no difference; neither is one of three stds over seeds, ours and the paper's.
+# A smaller difference from the paper is no difference; neither is one of less than three standard errors.
 CLOSE = {"auc": 0.01, "entropy_parameter": 20.0, "entropy_predictor": 20.0, "lpp": 0.1}
 CLOSE_ERROR = 0.1  # of the paper's rmse
 
@@ -17,9 +17,6 @@ published `mfvi`, and only it, minimised something that is no KL divergence. Her
 VARIANCE_ONLY = """\
 The published number is what the members' variance alone gives, without sigma_l squared, against the paper's own
 formula. The last column has that one."""
-ONE_MASK = """\
-Here a draw keeps its dropout mask for all inputs, so that it is one function; the paper draws a mask for every input.
-Draws that drop the same units are the same function: their distance is zero and counts as 1.2e-7."""
 UNMIXED_DRAWS = """\
 The estimate is too low where draws of theta resemble each other, as those of chains do. Ours come from chains that have
 mixed, far apart; chains that have not, shorter ones, gave 657, which is nearer to the paper's. On the other small
@@ -37,7 +34,6 @@ The paper prints sigma_l = 0.2 for navalC. Its entropies are those of 0.2, which
 _REASONS: tuple[tuple[Names, Names, Names, str], ...] = (
     (None, None, frozenset({"mfvi"}), WRONG_KL),
     (frozenset({"lpp"}), None, frozenset({"ensemble"}), VARIANCE_ONLY),
-    (frozenset({"entropy_predictor"}), None, frozenset({"mc-dropout"}), ONE_MASK),
     (frozenset({"entropy_parameter"}), None, frozenset({"hmc"}), UNMIXED_DRAWS),
     (frozenset({"entropy_parameter", "entropy_predictor"}), None, frozenset({"funn-hyvi", "funn-mfvi"}), UNKNOWN_PRIOR),
     (None, frozenset({"navalC"}), frozenset(PUBLISHED_METHODS) - {"ensemble"}, OTHER_NOISE),
@@ -49,7 +45,17 @@ def differs(quantity: str, ours: OverSeeds, theirs: Published) -> bool:
     if quantity == "seconds":
         return False
     close = CLOSE_ERROR * theirs.value if quantity == "rmse" else CLOSE[quantity]
-    return abs(ours.mean - theirs.value) > max(close, 3 * math.hypot(ours.std or 0.0, theirs.std))
+    return abs(ours.mean - theirs.value) > max(close, 3 * error_of_difference(ours, theirs))
+
+
+def error_of_difference(ours: OverSeeds, theirs: Published) -> float:
+    """The standard error of the difference of two means over fits, ours and the paper's.
+
+    Where one side does not say how its fits scatter, they are taken to scatter as the other's do; 0 where neither does.
+    """
+    std = ours.std if ours.std is not None else math.sqrt(PUBLISHED_FITS) * (theirs.standard_error or 0.0)
+    their_error = std / math.sqrt(PUBLISHED_FITS) if theirs.standard_error is None else theirs.standard_error
+    return math.hypot(std / math.sqrt(ours.n), their_error)
 
 
 def reason(quantity: str, dataset: str, method: str) -> str | None:

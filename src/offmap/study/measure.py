@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import Partial
 from sklearn.model_selection import train_test_split
 
 from offmap.arrays import Array, Float, Key
@@ -18,7 +19,6 @@ from offmap.families import DropoutMasks
 from offmap.inference.ensemble import Ensemble
 from offmap.inputs import InputDistribution, PermutedColumns, UniformBox
 from offmap.metrics import auc, risk_coverage_area, rmse, spearman, true_positive_rates
-from offmap.network import Network
 from offmap.objectives import FLOOR
 from offmap.regressor import DiverseRegressor
 from offmap.scaling import Scale
@@ -123,20 +123,23 @@ def accuracy(scorer: Any, split: Split) -> Record:
 def entropies(model: DiverseRegressor, n_inputs: int, seed: int) -> Record:
     """Differential entropy of theta and of the predictors, for standardised inputs and target."""
     draw_key, input_key = jax.random.split(jax.random.key(seed))
-    posterior = model.posterior_
-    thetas = posterior.sample(draw_key, min(N_DRAWS, posterior.n_members or N_DRAWS))
-    of_predictors = _predictor_entropy(input_key, model.network_, thetas, model.inputs_, n_inputs)
-    # Dropout chooses among finitely many thetas, and such a distribution has no differential entropy.
-    of_theta = None if isinstance(posterior, DropoutMasks) else float(entropy_knn(thetas, floor=FLOOR))
+    posterior, of_theta = model.posterior_, None
+    if isinstance(posterior, DropoutMasks):
+        # They are finitely many thetas, which have no differential entropy, and as few functions. The paper's number is
+        # that of values which all have masks of their own.
+        predictors = Partial(DropoutMasks.with_fresh_masks, posterior, jax.random.split(draw_key, N_DRAWS))
+    else:
+        thetas = posterior.sample(draw_key, min(N_DRAWS, posterior.n_members or N_DRAWS))
+        of_theta = float(entropy_knn(thetas, floor=FLOOR))
+        predictors = Partial(model.network_.draws, thetas)
+    of_predictors = _predictor_entropy(input_key, predictors, model.inputs_, n_inputs)
     return {"entropy_parameter": of_theta, "entropy_predictor": float(of_predictors)}
 
 
-@functools.partial(jax.jit, static_argnames=("network", "n_inputs"))
-def _predictor_entropy(
-    key: Key, network: Network, thetas: Float[Array, "s p"], inputs: InputDistribution, n_inputs: int
-) -> Float[Array, ""]:
+@functools.partial(jax.jit, static_argnames=("n_inputs",))
+def _predictor_entropy(key: Key, predictors: Partial, inputs: InputDistribution, n_inputs: int) -> Float[Array, ""]:
     at = Evaluation(n_inputs=n_inputs, n_repeats=N_INPUT_SETS)
-    return predictor_entropy(key, functools.partial(network.draws, thetas), inputs, at, floor=FLOOR)
+    return predictor_entropy(key, predictors, inputs, at, floor=FLOOR)
 
 
 def bands(model: DiverseRegressor, box: tuple[float, float]) -> Record:

@@ -54,8 +54,8 @@ Ours first, the paper's in brackets; mean ± std over seeds where there is more 
 [README.md](README.md)); the best of our row in bold.
 "{NOT_RUN}" was not run, "{NOT_APPLICABLE}" does not apply, "NA" is not in the paper; at a "{WRONG}" the draws of `hmc`
 have not mixed, so the number is not quite the posterior's. A letter marks a number that differs from the paper's
-beyond noise: by more than .01 (AUC), 20 nats (entropy), 10% (RMSE) or 0.1 nats (LPP), and by more than three stds over
-seeds, ours and the paper's together."""
+beyond noise: by more than .01 (AUC), 20 nats (entropy), 10% (RMSE) or 0.1 nats (LPP), and by more than three standard
+errors of the difference of the two means; the paper's are of three fits."""
 _DEFAULT = """\
 The noise in target units, found from the rows, and the same settings for every table. The baselines are scikit-learn's;
 those in input space know nothing of the target and predict nothing. The last column is the best of the paper's row."""

@@ -6,14 +6,15 @@ from offmap.study.protocol import LARGE, SMALL
 
 PUBLISHED_DATASETS = (*SMALL, *LARGE)
 PUBLISHED_METHODS = ("hmc", "mc-dropout", "ensemble", "mfvi", "funn-mfvi", "nn-hyvi", "funn-hyvi")
+PUBLISHED_FITS = 3  # that each of its numbers is a mean of
 LARGER_IS_BETTER = {"auc": True, "entropy_parameter": True, "entropy_predictor": True, "rmse": False, "lpp": True}
 
 
 class Published(NamedTuple):
-    """One number of the paper, and how it scattered over the paper's three fits, where that is printed."""
+    """One number of the paper, a mean of three fits, and its standard error where that is printed."""
 
     text: str
-    std: float = 0.0
+    standard_error: float | None = None
 
     @property
     def value(self) -> float:
@@ -86,9 +87,9 @@ def _read(table: str) -> dict[tuple[str, str], Published]:
     for line in table.strip().splitlines():
         dataset, *numbers = line.split()
         for method, number in zip(PUBLISHED_METHODS, numbers, strict=True):
-            text, _, std = number.partition("±")
+            text, _, error = number.partition("±")
             if text != "NA":
-                found[dataset, method] = Published(text, float(std or 0))
+                found[dataset, method] = Published(text, float(error) if error else None)
     return found
 
 
@@ -99,7 +100,7 @@ def published(quantity: str, dataset: str, method: str) -> Published | None:
     """What the paper says, None where it says nothing.
 
     >>> published("rmse", "yacht", "hmc")
-    Published(text='3.84', std=0.022)
+    Published(text='3.84', standard_error=0.022)
     """
     return _PUBLISHED.get(quantity, {}).get((dataset, method))
 
@@ -108,7 +109,7 @@ def best_published(quantity: str, dataset: str) -> tuple[str, Published] | None:
     """The method that the paper's row is best for, and its number; the first of those that tie.
 
     >>> best_published("auc", "yacht")
-    ('ensemble', Published(text='0.9958', std=0.0))
+    ('ensemble', Published(text='0.9958', standard_error=None))
     """
     # The paper's densities of ensembles are of another formula than the rest of their row.
     columns = [method for method in PUBLISHED_METHODS if (quantity, method) != ("lpp", "ensemble")]

@@ -171,7 +171,8 @@ def alarm_power(study: Study, quantity: str) -> str:
 
 def with_changes(study: Study) -> str:
     """What changed settings give: a row for each dataset and method of a variant, its protocol's in brackets."""
-    quantities = {"auc": "AUC", "rmse": "RMSE", "lpp": "LPP", "entropy_predictor": "entropy in predictor space"}
+    quantities = {"auc": "AUC", "rmse": "RMSE", "lpp": "LPP"}
+    quantities |= {"entropy_parameter": "entropy of parameters", "entropy_predictor": "of predictors"}
     rows = []
     for protocol, dataset, method in study.variants():
         n_seeds = len(list(study.cells(protocol, dataset, method)))
