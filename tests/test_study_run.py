@@ -17,7 +17,7 @@ from offmap.inference import METHODS
 from offmap.study.baselines import BASELINES
 from offmap.study.record import COSTS, KEYS, Cell
 from offmap.study.run import Machine, chosen_cells, ctrl_c_waits, run_study
-from offmap.study.runs import FILE, add_record, read_runs
+from offmap.study.runs import FILE, LEFT_OUT, add_record, read_runs
 
 run = CliRunner().invoke
 # Cells that take no data folder and hardly any time: nearly all of it goes into starting processes.
@@ -132,6 +132,19 @@ def test_finished_cells_are_not_run_again(tmp_path: Path, monkeypatch: pytest.Mo
     cell = Cell("quick", "wave", "knn-distance", 0)
     add_record(tmp_path, dict.fromkeys(KEYS) | cell._asdict())
     assert run_study([cell], tmp_path).failed == {}
+
+
+def test_a_cell_under_other_settings_is_told_of_and_run_again(undisturbed: Path, tmp_path: Path) -> None:
+    now = read_runs(undisturbed)[0]
+    before = now[0] | {"settings": {"method": now[0]["settings"]["method"] | {"k": 1}}, "auc": 0.1}
+    for one in (before, *now[1:]):
+        add_record(tmp_path, one)
+    result = run(app, [*CHEAP, "--out", str(tmp_path)])
+    assert result.exit_code == 0
+    assert f"{Cell.of(before)} under other settings: k was 1, is 5. Its cell counts as not run" in result.stderr
+    assert "2 of 3 cells are in" in result.stdout
+    assert without_costs(tmp_path) == without_costs(undisturbed)
+    assert json.loads((tmp_path / LEFT_OUT).read_text()) == before  # it may be hours of work
 
 
 @pytest.mark.parametrize(

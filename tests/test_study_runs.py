@@ -40,11 +40,12 @@ def test_records_come_back_in_the_order_of_the_tables_whatever_order_they_came_i
     assert read_runs(tmp_path / FILE) == (records, [])
 
 
-def test_the_same_cell_is_replaced_and_nothing_else_changes(tmp_path: Path) -> None:
+def test_the_same_cell_is_replaced_and_kept_aside_and_nothing_else_changes(tmp_path: Path) -> None:
     add_record(tmp_path, record(seed=0, auc=0.1))
     add_record(tmp_path, record(seed=1, auc=0.2))
-    second = (tmp_path / FILE).read_text().splitlines()[1]
+    first, second = (tmp_path / FILE).read_text().splitlines()
     add_record(tmp_path, record(seed=0, auc=0.9))
+    assert (tmp_path / LEFT_OUT).read_text() == f"{first}\n"
     assert [one["auc"] for one in read_runs(tmp_path)[0]] == [0.9, 0.2]
     assert (tmp_path / FILE).read_text().splitlines()[1] == second
 

@@ -4,11 +4,8 @@ import platform
 import resource
 import sys
 from collections.abc import Callable
-from dataclasses import fields as dataclass_fields
-from dataclasses import is_dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -21,6 +18,7 @@ from offmap.study.baselines import BASELINES, Scorer
 from offmap.study.measure import Split, accuracy, bands, entropies, fitted, separation, shift
 from offmap.study.protocol import Setup
 from offmap.study.record import KEYS, Cell, Record
+from offmap.study.settings import settings_of
 from offmap.study.shifts import SHIFTS
 from offmap.study.variants import protocol_named
 
@@ -33,7 +31,7 @@ def run_cell(cell: Cell, data_dir: Path | None = None) -> Record:
     record |= MEASUREMENTS[protocol.measured](cell, setup, table)
     cores = n_cores()
     return record | {
-        "settings": _settings(cell, setup),
+        "settings": settings_of(cell),
         "versions": _versions(),
         "n_features": table.X.shape[1],
         "peak_memory_mb": _peak_memory_mb(),
@@ -100,32 +98,6 @@ MEASUREMENTS: dict[str, Callable[[Cell, Setup, Dataset], Record]] = {
     "shifts": _under_shifts,
     "alarms": _of_alarms,
 }
-
-
-def _settings(cell: Cell, setup: Setup) -> Record:
-    """Every setting, as JSON knows it."""
-    if cell.method in BASELINES:
-        return {"method": _fields(BASELINES[cell.method])}
-    return {
-        "method": _fields(setup.methods[cell.method]),
-        "noise_in_target_stds": setup.noise_of(cell.method),
-        "noise_std": setup.noise_std,
-        "hidden": setup.hidden or "by the table's size",
-        "activation": setup.activation,
-        "nu": setup.box or "box of the training rows",
-        "n_draws": DiverseRegressor().n_draws,
-    }
-
-
-def _fields(value: Any) -> Any:
-    """The fields of a value, and of the values in it, beside the name of its class."""
-    if hasattr(value, "_asdict"):
-        return {name: _fields(item) for name, item in value._asdict().items()}
-    if is_dataclass(value) and not isinstance(value, type):
-        return {"class": type(value).__name__} | {
-            item.name: _fields(getattr(value, item.name)) for item in dataclass_fields(value)
-        }
-    return value
 
 
 def _versions() -> Record:

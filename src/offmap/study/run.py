@@ -23,6 +23,7 @@ from offmap.progress import report
 from offmap.study.baselines import BASELINES
 from offmap.study.record import Cell, Record
 from offmap.study.runs import add_record, read_runs
+from offmap.study.settings import outdated
 from offmap.study.variants import protocol_named
 from offmap.study.worker import work
 
@@ -111,9 +112,16 @@ def run_study(
 
 def _not_run_yet(cells: Sequence[Cell], out: Path, say: Say) -> list[Cell]:
     records, problems = read_runs(out)
+    held = {Cell.of(record): record for record in records}
+    finished = set()
+    for cell in cells:
+        changes = outdated(held[cell]) if cell in held else []
+        if changes:
+            problems.append(f"{out} holds {cell} under other settings: {', '.join(changes)}.")
+        elif cell in held:
+            finished.add(cell)
     for problem in problems:
         print(f"offmap: {problem} Its cell counts as not run.", file=sys.stderr)
-    finished = {Cell.of(record) for record in records}
     waiting = [cell for cell in cells if cell not in finished]
     if len(waiting) < len(cells):
         say(f"{len(cells) - len(waiting)} of {len(cells)} cells are in {out} already.")
@@ -130,7 +138,7 @@ def _answers(
         while queue or running:
             while queue and free:
                 cell = queue.popleft()
-                if cell in map(Cell.of, read_runs(out)[0]):
+                if any(Cell.of(record) == cell and not outdated(record) for record in read_runs(out)[0]):
                     yield cell, {}
                 else:
                     answer, process = _start(cell, data_dir, machine.processors(free[0]))

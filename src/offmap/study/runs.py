@@ -62,16 +62,18 @@ def _trusted(line: bytes) -> Record:
 def add_record(folder: Path, record: Record) -> None:
     """Put a record into the folder's file, in its place. The file is replaced whole, or stays as it was.
 
-    Lines that cannot be trusted go to a file beside it: they may be hours of work in an older format.
+    Lines that cannot be trusted, and the record of the same cell that it replaces, go to a file beside it: they may be
+    hours of work in an older format or under other settings.
     """
     with _alone_in(folder):
         for leftover in folder.glob(f".{Path(FILE).stem}-*"):  # of a process that was killed while it wrote
             leftover.unlink()
         records, untrusted = _sorted_out(folder / FILE)
-        if untrusted:
-            with (folder / LEFT_OUT).open("ab") as file:
-                file.write(b"".join(line + b"\n" for line in untrusted.values()))
         kept = [other for other in records if Cell.of(other) != Cell.of(record)]
+        replaced = [as_line(other).encode() for other in records if Cell.of(other) == Cell.of(record)]
+        if left_out := [*untrusted.values(), *replaced]:
+            with (folder / LEFT_OUT).open("ab") as file:
+                file.write(b"".join(line + b"\n" for line in left_out))
         in_order = sorted([*kept, record], key=lambda record: place(Cell.of(record)))
         with complete_file(folder / FILE) as fresh:
             fresh.write_text("".join(as_line(record) + "\n" for record in in_order), encoding="utf-8")
