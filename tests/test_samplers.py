@@ -10,7 +10,7 @@ import pytest
 from offmap.arrays import Data
 from offmap.divergences import entropy_knn
 from offmap.families import Empirical
-from offmap.inference import METHODS, PAPER_METHODS, BatchedHMC, Fit, Method, TemperedHMC
+from offmap.inference import METHODS, PAPER_METHODS, BatchedHMC, Fit, MarginalHMC, Method
 from offmap.inference.annealed_hmc import AnnealedHMC, _Sampler
 from offmap.inference.hmc import HMC
 from offmap.inference.mixing import ess, has_mixed
@@ -18,14 +18,14 @@ from offmap.inputs import UniformBox
 from offmap.model import Model
 from offmap.network import Network
 from offmap.prior import GaussianPrior
-from tests.toy_posteriors import PRIOR_STD, conjugate, shrunk, small_problem, two_modes
+from tests.toy_posteriors import PRIOR_STD, conjugate, one_hinge, shrunk, small_problem, two_modes
 
 SAMPLERS = {
     "chains": METHODS["hmc"],
     "populations": PAPER_METHODS["hmc"],
     "batched chains": BatchedHMC(),
     "guided chains": BatchedHMC(guides=10),
-    "ladders": TemperedHMC(),
+    "ladders": MarginalHMC(),
 }
 
 
@@ -44,10 +44,9 @@ def small() -> tuple[Model, Data]:
         BatchedHMC(leapfrog_steps=16, warmup=200),
         BatchedHMC(chains=4, leapfrog_steps=2, warmup=200, thinning=8, target_acceptance=0.9),
         BatchedHMC(leapfrog_steps=16, warmup=200, guides=8),  # as a rule all rows disagree with so few
-        TemperedHMC(levels=4, first_share=0.05, leapfrog_steps=16, warmup=200, draws=1000, thinning=1),
-        TemperedHMC(
-            levels=4, first_share=0.05, leapfrog_steps=1, warmup=200, draws=4000, thinning=1
-        ),  # so that exchanges must do it
+        MarginalHMC(
+            levels=1, tops=1, leapfrog_steps=1, warmup=20
+        ),  # of a linear predictor nothing but the output layer is left
     ],
     ids=[
         "chains",
@@ -58,7 +57,6 @@ def small() -> tuple[Model, Data]:
         "batched chains that hardly move",
         "batched chains that follow a summary",
         "ladders",
-        "ladders whose networks hardly move",
     ],
 )
 def test_samplers_recover_the_exact_posterior_within_monte_carlo_error(method: Method) -> None:
@@ -102,12 +100,47 @@ def test_ladders_come_to_both_modes_where_chains_stay_in_one() -> None:
     chains = BatchedHMC(leapfrog_steps=32, warmup=300, draws=300, thinning=1, most_draws=300)
     assert set(positive(chains.fit(jax.random.key(0), *two_modes()), 8).mean(axis=1)) == {0.0, 1.0}
 
-    ladders = TemperedHMC(levels=10, first_share=0.001, warmup=400, draws=1000, thinning=1, most_draws=1000)
+    ladders = MarginalHMC(levels=2, tops=1, leapfrog_steps=8, mirrors=2, warmup=60, draws=500, most_draws=500)
     signs = positive(ladders.fit(jax.random.key(0), *two_modes()), 4)
     n_effective = float(ess(jnp.stack([signs, signs], axis=2))[0])
-    assert n_effective > 30
+    assert n_effective > 300
     assert abs(signs.mean() - 0.5) / (0.5 / np.sqrt(n_effective)) < 4
-    assert np.all(np.abs(signs.mean(axis=1) - 0.5) < 0.45)  # every ladder has been in both
+
+
+@pytest.mark.filterwarnings("ignore:The chains have not mixed")  # how much they say is counted below
+@pytest.mark.parametrize("steps", [10, 1])  # with one, mirrors and exchanges must do it
+def test_ladders_agree_with_a_grid_of_all_hinges(steps: int) -> None:
+    """Hidden layers of one unit are two numbers, so their posterior can be summed; that of y given them is Gaussian."""
+    model, data = one_hinge()
+    method = MarginalHMC(levels=3, tops=1, leapfrog_steps=steps, mirrors=1, warmup=100, most_draws=1000)
+    fit = method.fit(jax.random.key(0), model, data)
+    assert isinstance(fit.posterior, Empirical)
+    sampled = np.asarray(fit.posterior.thetas, np.float64).reshape(4, -1, 4)
+
+    noise_std = float(model.noise_std)
+    X, y, ends = np.asarray(data.X, np.float64), np.asarray(data.y, np.float64), np.array([[-2.5], [0.0], [2.5]])
+    grid = np.linspace(-4.5, 4.5, 180)  # none of them at zero
+    w, b = (axis.ravel() for axis in np.meshgrid(grid, grid))
+    log_weight, means = np.empty(len(w)), np.empty((len(w), len(ends)))
+    for place, (slope, bias) in enumerate(zip(w, b, strict=True)):
+        H, at_ends = (np.column_stack([np.maximum(rows @ [slope] + bias, 0), np.ones(len(rows))]) for rows in (X, ends))
+        precision = np.eye(2) + H.T @ H / noise_std**2
+        mean = np.linalg.solve(precision, H.T @ y / noise_std**2)
+        log_weight[place] = (mean @ precision @ mean - np.linalg.slogdet(precision)[1] - slope**2 - bias**2) / 2
+        means[place] = at_ends @ mean
+    weight = np.exp(log_weight - log_weight.max())
+    weight /= weight.sum()
+
+    draws = [sampled[..., 0], sampled[..., 1], sampled[..., 0] > 0]
+    draws += [
+        sampled[..., 2] * np.maximum(sampled[..., 0] * x + sampled[..., 1], 0) + sampled[..., 3] for x in ends[:, 0]
+    ]
+    expected = [weight @ w, weight @ b, weight @ (w > 0), *(weight @ means)]
+    for values, exact in zip(draws, expected, strict=True):
+        n_effective = float(ess(jnp.asarray(np.stack([values, values], axis=2), jnp.float32))[0])
+        assert n_effective > 50
+        assert abs(values.mean() - exact) / (values.std() / np.sqrt(n_effective)) < 4
+    assert weight @ (w > 0) == pytest.approx(0.5)
 
 
 @pytest.mark.filterwarnings("ignore:The populations have not mixed")
@@ -178,13 +211,15 @@ def test_batched_chains_come_from_the_prior_to_where_rows_have_all_but_decided()
 
 
 @pytest.mark.filterwarnings("ignore:The chains have not mixed")
-def test_shares_and_step_sizes_of_ladders_stay_when_draws_begin() -> None:
+def test_levels_and_step_sizes_of_ladders_stay_when_draws_begin() -> None:
     """Else the draws would be of something else than the posterior."""
-    method = TemperedHMC(chains=2, levels=3, first_share=0.01, warmup=32, draws=5, thinning=2, most_draws=5)
-    few, more = (replace(method, draws=n, most_draws=n).fit(jax.random.key(0), *two_modes()).trace for n in (5, 40))
-    for name in ("share", "step_size"):
+    method = MarginalHMC(chains=2, levels=3, tops=2, warmup=32, draws=5, most_draws=5)
+    few, more = (replace(method, draws=n, most_draws=n).fit(jax.random.key(0), *one_hinge()).trace for n in (5, 40))
+    for name in ("slope_std", "step_size"):
         np.testing.assert_array_equal(few[name], more[name])
-    np.testing.assert_allclose(few["share"][jnp.array([0, -1])], [0.01, 1.0], rtol=1e-6)
+    assert few["slope_std"][0] == pytest.approx(method.first_slope_std)
+    assert np.all(few["slope_std"][-2:] == 0)
+    assert np.all(np.diff(few["slope_std"][:-1]) < 0)
 
 
 @pytest.mark.parametrize(("rhat", "size", "mixed"), [(1.01, 1000.0, True), (1.02, 5000.0, False), (1.0, 999.0, False)])

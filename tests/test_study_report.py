@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from offmap.cli import app
 from offmap.study.differences import differs, error_of_difference, reason
-from offmap.study.figures import _density, _name, _pooled
+from offmap.study.figures import _density, _pooled
 from offmap.study.findings import FINDINGS
 from offmap.study.measure import quantiles
 from offmap.study.pages import tables_page
@@ -22,7 +22,7 @@ from offmap.study.paper import PUBLISHED_DATASETS, PUBLISHED_METHODS, Published,
 from offmap.study.protocol import SMALL
 from offmap.study.readme import readme_page
 from offmap.study.record import FALSE_POSITIVE_RATES, Cell, as_line
-from offmap.study.report import picture_names, write_report
+from offmap.study.report import _by_method, picture_names, write_report
 from offmap.study.run import chosen_cells
 from offmap.study.runs import FILE, read_runs
 from offmap.study.summary import EXPECTED, OverSeeds, Study
@@ -242,7 +242,7 @@ def test_a_variant_stands_beside_its_protocol() -> None:
     none, no = "n/a (n/a)", "(\N{EN DASH})"
     assert rows == [
         f"| `default:noise=0.1` | yacht | ensemble | 2 | 0.9900 (0.9900) | 0.450 (0.600) |{f' {none} |' * 3}",
-        f"| `paper:prior_std=1` | boston | hmc | 1 | 0.9000 ✗ {no} | 2.00 ✗ {no} |{f' n/a {no} |' * 3}",
+        f"| `paper:prior_std=1` | boston | hmc | 1 |{f' not mixed {no} |' * 5}",
     ]
     page = readme_page(study, [])
     assert "| other settings | 3 |" in page
@@ -339,11 +339,11 @@ def test_pictures_are_drawn_small_and_shown_on_the_page(tmp_path: Path) -> None:
         assert f"![{name.removesuffix('.png')}]({name})" in page
 
 
-def test_pictures_say_which_chains_have_not_mixed() -> None:
-    mixed, unmixed = (record("paper", "yacht", "hmc", rhat=rhat, ess=2000.0) for rhat in (1.0, 1.02))
-    assert _name("hmc", [mixed]) == "hmc"
-    assert _name("hmc", [mixed, unmixed]) == "hmc, not mixed"
-    assert _name("mfvi", [record("paper", "yacht", "mfvi")]) == "mfvi"
+def test_pictures_leave_out_draws_that_have_not_mixed() -> None:
+    mixed, unmixed = (with_curves("yacht", "hmc", 0) | {"rhat": rhat, "ess": 2000.0} for rhat in (1.0, 1.02))
+    other = with_curves("yacht", "mfvi", 0)
+    assert list(_by_method(Study.of([mixed, other]), "yacht")) == ["hmc", "mfvi"]
+    assert list(_by_method(Study.of([mixed, unmixed | {"seed": 1}, other]), "yacht")) == ["mfvi"]
 
 
 def test_densities_are_those_that_the_quantiles_came_from() -> None:

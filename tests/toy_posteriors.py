@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from offmap.arrays import Data
-from offmap.inference import BatchedHMC, Method, TemperedHMC
+from offmap.inference import BatchedHMC, MarginalHMC, Method
 from offmap.inference.annealed_hmc import AnnealedHMC
 from offmap.inputs import UniformBox
 from offmap.model import Model
@@ -62,6 +62,18 @@ def two_modes() -> tuple[Model, Data]:
     return model, Data(X=X, y=jnp.tanh(1.5 * X[:, 0]))
 
 
+def one_hinge() -> tuple[Model, Data]:
+    """v relu(w x + b) + c on a parabola's rows: on for either end, and as often, for the rows are their own mirror."""
+    X = jnp.linspace(-2.0, 2.0, 31)[:, None]
+    model = Model(
+        network=Network(n_inputs=1, hidden=(1,)),
+        prior=GaussianPrior(1.0),
+        noise_std=jnp.float32(0.6),
+        inputs=UniformBox.around(X),
+    )
+    return model, Data(X=X, y=0.5 * X[:, 0] ** 2 - 0.6)
+
+
 def small_problem() -> tuple[Model, Data]:
     """Forty rows and eight hidden units."""
     X = jax.random.normal(jax.random.key(5), (40, 3))
@@ -82,6 +94,6 @@ def shrunk(method: Method) -> Any:
         return replace(method, populations=2, draws=30, effort=8, settling=1, patience=1)
     if isinstance(method, BatchedHMC):
         return replace(method, chains=2, leapfrog_steps=8, warmup=30, draws=30, thinning=1, most_draws=30)
-    if isinstance(method, TemperedHMC):
-        return replace(method, chains=2, levels=3, leapfrog_steps=8, warmup=30, draws=30, thinning=1, most_draws=30)
+    if isinstance(method, MarginalHMC):
+        return replace(method, chains=2, levels=2, tops=2, leapfrog_steps=8, warmup=30, draws=30, most_draws=30)
     return replace(method, chains=2, warmup=30, draws=30, most_draws=30)

@@ -80,13 +80,20 @@ class Network:
         self, theta: Float[Array, " p"], X: Float[Array, "n d"], gates: Sequence[Array] | None = None
     ) -> Float[Array, "n o"]:
         """The outputs at every row of X. `gates`, one array a hidden layer, multiply the hidden units (dropout)."""
-        *hidden, last = self.layers(theta)
+        last = self.layers(theta)[-1]
+        return self.features(theta, X, gates) @ last.weight + last.bias[None, :]
+
+    def features(
+        self, theta: Float[Array, " p"], X: Float[Array, "n d"], gates: Sequence[Array] | None = None
+    ) -> Float[Array, "n h"]:
+        """The last hidden layer's values at every row of X: what the output layer sees."""
+        *hidden, _ = self.layers(theta)
         values = X
         for depth, layer in enumerate(hidden):
             values = ACTIVATIONS[self.activation](values @ layer.weight + layer.bias[None, :])
             if gates is not None:
                 values = values * gates[depth]
-        return values @ last.weight + last.bias[None, :]
+        return values
 
     @property
     def has_kernel(self) -> bool:

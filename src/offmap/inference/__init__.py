@@ -7,8 +7,8 @@ from offmap.inference.batched_hmc import BatchedHMC
 from offmap.inference.dropout import MCDropout
 from offmap.inference.ensemble import Ensemble
 from offmap.inference.hmc import HMC
+from offmap.inference.marginal_hmc import MarginalHMC
 from offmap.inference.method import SMALL_TABLE, Fit, Method
-from offmap.inference.tempered_hmc import TemperedHMC
 from offmap.inference.variational import HypernetStart, MeanFieldStart, Variational
 from offmap.objectives import Comparison
 from offmap.optimize import Training
@@ -21,8 +21,8 @@ __all__ = [
     "SMALL_TABLE",
     "BatchedHMC",
     "Fit",
+    "MarginalHMC",
     "Method",
-    "TemperedHMC",
 ]
 
 _ONE_NETWORK = Cosine(steps=10_000, enough_for=1000, most_steps=300_000)

@@ -111,7 +111,7 @@ class HMC:
                 warn_not_mixed(
                     "chains",
                     checks,
-                    remedy="Use a larger most_draws or a larger noise_std, or method=offmap.inference.TemperedHMC(), "
+                    remedy="Use a larger most_draws or a larger noise_std, or method=offmap.inference.MarginalHMC(), "
                     "which is slower and finds modes that chains do not.",
                 )
                 break

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from offmap.datasets import load_dataset
 from offmap.figures import BLUE, GREEN, GREY, ORANGE, draw_bands, write_figure
 from offmap.study.measure import Split
-from offmap.study.record import FALSE_POSITIVE_RATES, Record, is_unmixed
+from offmap.study.record import FALSE_POSITIVE_RATES, Record
 
 ByMethod = Mapping[str, Sequence[Record]]  # the records of a dataset: one a seed
 Style = tuple[str, str | tuple[float, tuple[float, ...]]]  # a colour, and matplotlib's name for a line's dashes
@@ -76,10 +76,6 @@ def _density(values: np.ndarray, x: np.ndarray) -> np.ndarray:
     return np.asarray(heights / max(heights.max(), 1e-300))
 
 
-def _name(method: str, records: Sequence[Record]) -> str:
-    return f"{method}, not mixed" if any(map(is_unmixed, records)) else method
-
-
 def draw_distributions(path: Path, dataset: str, methods: ByMethod) -> None:
     """U on training rows, test rows and rows of nu: a line for every method, all on the same axis, seeds pooled."""
     figure = Figure(figsize=(WIDTH, 1.3 + 0.72 * len(methods)), layout="constrained")
@@ -93,7 +89,7 @@ def draw_distributions(path: Path, dataset: str, methods: ByMethod) -> None:
             curve = base + np.where(heights > 0.006, heights, np.nan)  # no colour where there is nothing
             axis.fill_between(x, base, curve, color=colour, alpha=0.3, linewidth=0, zorder=place)
             axis.plot(x, curve, color=colour, linewidth=1.4, zorder=place, label=None if place else name)
-    names = [f"{_name(method, records)}\nAUC {_mean_auc(records):.4f}" for method, records in methods.items()]
+    names = [f"{method}\nAUC {_mean_auc(records):.4f}" for method, records in methods.items()]
     axis.set_yticks([0.25 + place for place in range(len(methods))], names[::-1], fontsize=10)
     axis.tick_params(axis="y", length=0)
     axis.set_xlim(x[0], x[-1])
@@ -118,7 +114,7 @@ def draw_roc(path: Path, dataset: str, methods: ByMethod) -> None:
     for method, records in methods.items():
         curves = np.array([record["roc"] for record in records], float)
         style = STYLES.get(method, (GREY, "-"))
-        _draw_curve(whole, rates, curves, style, f"{_mean_auc(records):.4f} {_name(method, records)}")
+        _draw_curve(whole, rates, curves, style, f"{_mean_auc(records):.4f} {method}")
         _draw_curve(corner, rates[1:], np.maximum(1 - curves[:, 1:], NONE_MISSED), style)
     rows = next(record["n_train"] + record["n_test"] for records in methods.values() for record in records)
     corner.set(xscale="log", xlim=(max(1 / rows, rates[1]), 1), yscale="log", ylim=(1, 0.8 * NONE_MISSED))

@@ -6,8 +6,8 @@ from functools import partial
 from offmap.study.summary import Study
 from offmap.study.tables import (
     NOT_APPLICABLE,
+    NOT_MIXED,
     NOT_RUN,
-    WRONG,
     alarm_power,
     beside_paper,
     false_alarms,
@@ -52,10 +52,11 @@ _SHIFTS = {
 _HOW_TO_READ = f"""\
 Ours first, the paper's in brackets; mean ± std over seeds where there is more than one (how many is in the commands of
 [README.md](README.md)); the best of our row in bold.
-"{NOT_RUN}" was not run, "{NOT_APPLICABLE}" does not apply, "NA" is not in the paper; at a "{WRONG}" the draws of `hmc`
-have not mixed, so the number is not quite the posterior's. A letter marks a number that differs from the paper's
-beyond noise: by more than .01 (AUC), 20 nats (entropy), 10% (RMSE) or 0.1 nats (LPP), and by more than three standard
-errors of the difference of the two means; the paper's are of three fits."""
+"{NOT_RUN}" was not run, "{NOT_APPLICABLE}" does not apply, "NA" is not in the paper. "{NOT_MIXED}" stands where the
+draws of `hmc` have not ([how far they are](#did-the-draws-of-hmc-mix)): their numbers are not the posterior's.
+A letter marks a number that differs from the paper's beyond noise: by more than .01 (AUC), 20 nats (entropy), 10%
+(RMSE) or 0.1 nats (LPP), and by more than three standard errors of the difference of the two means; the paper's are of
+three fits."""
 _DEFAULT = """\
 The noise in target units, found from the rows, and the same settings for every table. The baselines are scikit-learn's;
 those in input space know nothing of the target and predict nothing. The last column is the best of the paper's row."""

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from offmap.datasets import DATASETS
-from offmap.inference import METHODS, PAPER_METHODS, PAPER_METHODS_LARGE, BatchedHMC, Method, TemperedHMC
+from offmap.inference import METHODS, PAPER_METHODS, PAPER_METHODS_LARGE, BatchedHMC, Method
 from offmap.inference.hmc import HMC
 from offmap.inference.variational import Variational
 from offmap.inputs import UniformBox
@@ -143,11 +143,6 @@ def _paper() -> dict[str, Setup]:
     }
 
 
-def _default() -> dict[str, Setup]:
-    # Energy's posterior has modes that no chain crosses between.
-    return _same_for_all(Setup(METHODS)) | {"energy": Setup(METHODS | {"hmc": TemperedHMC()})}
-
-
 def _same_for_all(setup: Setup) -> dict[str, Setup]:
     return dict.fromkeys(DATASETS, setup) | {"wave": replace(setup, box=WAVE_BOX)}
 
@@ -161,7 +156,7 @@ def _quick(method: Method) -> Method:
 
 PROTOCOLS: dict[str, Protocol] = {
     "paper": Protocol(_paper()),
-    "default": Protocol(_default()),
+    "default": Protocol(_same_for_all(Setup(METHODS))),
     "shifts": Protocol(_same_for_all(Setup(METHODS)), measured="shifts"),
     "alarms": Protocol(_same_for_all(Setup(METHODS)), measured="alarms"),
     "quick": Protocol(

@@ -9,7 +9,7 @@ from offmap.study.figures import ByMethod, draw_distributions, draw_roc, draw_wa
 from offmap.study.pages import tables_page
 from offmap.study.paper import PUBLISHED_METHODS
 from offmap.study.readme import readme_page
-from offmap.study.record import as_line
+from offmap.study.record import as_line, is_unmixed
 from offmap.study.runs import FILE, read_runs
 from offmap.study.summary import Study
 
@@ -62,4 +62,8 @@ def _pictures(study: Study) -> dict[str, Callable[[Path], None]]:
 
 def _by_method(study: Study, dataset: str) -> ByMethod:
     found = {method: list(study.cells("paper", dataset, method)) for method in PUBLISHED_METHODS}
-    return {method: records for method, records in found.items() if records and all(one["roc"] for one in records)}
+    return {
+        method: records
+        for method, records in found.items()
+        if records and all(one["roc"] and not is_unmixed(one) for one in records)
+    }

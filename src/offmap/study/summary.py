@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from offmap.study.paper import PUBLISHED_DATASETS, PUBLISHED_METHODS
 from offmap.study.protocol import SMALL
-from offmap.study.record import Cell, Record
+from offmap.study.record import Cell, Record, is_unmixed
 from offmap.study.runs import ORDER, place
 from offmap.study.variants import is_variant
 
@@ -60,8 +60,13 @@ class Study:
         return list(dict.fromkeys(Cell.of(record)[:3] for record in self.records if is_variant(record["protocol"])))
 
     def over_seeds(self, quantity: str, protocol: str, dataset: str, method: str) -> OverSeeds | None:
-        """A number over the seeds of a cell; None where it was not run, or a seed has no such number."""
-        return _over_seeds([record[quantity] for record in self.cells(protocol, dataset, method)])
+        """A number over the seeds of a cell.
+
+        None where it was not run, where a seed has no such number, and where draws of hmc have not mixed: then the
+        number is not the posterior's.
+        """
+        records = list(self.cells(protocol, dataset, method))
+        return None if any(map(is_unmixed, records)) else _over_seeds([record[quantity] for record in records])
 
     def shift(self, quantity: str, rule: str, dataset: str, method: str) -> OverSeeds | None:
         """The same of a number under one of the rules that hold rows out."""

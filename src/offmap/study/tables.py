@@ -12,7 +12,7 @@ from offmap.study.record import ESS_LIMIT, RATES, RHAT_LIMIT, Record, is_unmixed
 from offmap.study.summary import OverSeeds, Study
 from offmap.study.variants import base_of
 
-NOT_RUN, NOT_APPLICABLE, WRONG = "\N{EN DASH}", "n/a", "✗"
+NOT_RUN, NOT_APPLICABLE, NOT_MIXED, WRONG = "\N{EN DASH}", "n/a", "not mixed", "✗"
 DECIMALS = {"auc": 4, "auc_test": 4, "auc_permuted": 4, "lpp": 2, "lpp_variance_only": 2, "error_ratio": 2, "aurc": 2}
 DECIMALS |= {"power": 4}
 DECIMALS |= {"spearman": 2, "entropy_parameter": 0, "entropy_predictor": 0}
@@ -64,9 +64,11 @@ def _cells(quantity: str, name: str, methods: Sequence[str], lookup: Lookup) -> 
 
 
 def _cell(text: str | None, name: str, method: str, lookup: Lookup) -> str:
-    if text is None:
-        return NOT_APPLICABLE if lookup.was_run(name, method) else NOT_RUN
-    return f"{text} {WRONG}" if lookup.is_unmixed(name, method) else text
+    if text is not None:
+        return text
+    if lookup.is_unmixed(name, method):
+        return NOT_MIXED
+    return NOT_APPLICABLE if lookup.was_run(name, method) else NOT_RUN
 
 
 def _lookup(study: Study, quantity: str, protocol: str) -> Lookup:
@@ -111,7 +113,7 @@ def of_protocol(study: Study, protocol: str, quantity: str) -> str:
     methods = [
         method
         for method in study.names(protocol, "method")
-        if any(lookup.number(dataset, method) for dataset in datasets)
+        if any(lookup.number(dataset, method) or lookup.is_unmixed(dataset, method) for dataset in datasets)
     ]
     best = {dataset: best_published(quantity, dataset) for dataset in datasets}
     compared = any(best.values()) and quantity != "seconds"

@@ -194,17 +194,17 @@ INVESTIGATED: dict[tuple[str, str], str] = {
         "coincide count as 1.2e-7 apart."
     ),
     ("chains", "default energy seed 0"): (
-        "8,000 draws a chain. Its error is among the smallest of the row all the same, and the three seeds agree about "
-        "it. Rows of nu mix worst: the chains are equally likely, but differ in the few hidden units that matter most. "
-        "More than twice the noise does not help (0.1): two chains have a pair of such units one way round, two have "
-        "it mirrored, on where it was off, which fits the rows as well and differs off them. Tried, on shorter chains, "
-        "with the output weights integrated out: hidden units drawn anew, moved at random, and mirrored, alone (most "
-        "are accepted, but not those few) and in pairs; besides, principal components instead of columns, four times "
-        "the units with a prior as wide, and the coordinate that helps a little on wine. Populations annealed from the "
-        "prior agree better than the chains but not enough: which way round those units are is settled while the "
-        "likelihood's exponent is about a hundredth, and few of the ancestors that settled it are left in the end. "
-        "Ladders (`TemperedHMC`) do come near: in fifty minutes of one core, after 5,837 draws of each of four, R-hat "
-        "was 1.018 and ESS 340, and growing, so it would take about three hours a seed."
+        "8,000 draws a chain. Rows of nu mix worst: the chains are equally likely, but differ in the few hidden units "
+        "that matter most. More than twice the noise does not help (0.1): two chains have a pair of such units one way "
+        "round, two have it mirrored, on where it was off, which fits the rows as well and differs off them. Tried, on "
+        "shorter chains, with the output weights integrated out: hidden units drawn anew, moved at random, and "
+        "mirrored, alone (most are accepted, but not those few) and in pairs; besides, principal components instead of "
+        "columns, four times the units with a prior as wide, and the coordinate that helps a little on wine. "
+        "Populations annealed from the prior agree better than the chains but not enough: which way round those units "
+        "are is settled while the likelihood's exponent is about a hundredth, and few of the ancestors that settled it "
+        "are left in the end. Ladders of such exponents would take hours a seed: all weights change from level to "
+        "level. Ladders of networks without output layers, to which a linear function is lent (`MarginalHMC`), come "
+        "nearest: [`default:sampler=ladders`](tables.md#did-the-draws-of-hmc-mix) has how near."
     ),
     ("chains", "default energy seed 1"): "See seed 0.",
     ("chains", "default energy seed 2"): "See seed 0.",

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from offmap.checks import chosen_by_name
-from offmap.inference import METHODS, PAPER_METHODS, BatchedHMC, Method, TemperedHMC
+from offmap.inference import METHODS, PAPER_METHODS, BatchedHMC, MarginalHMC, Method
 from offmap.inference.dropout import MCDropout
 from offmap.inference.ensemble import Ensemble
 from offmap.network import ACTIVATIONS
@@ -17,7 +17,7 @@ SAMPLERS: dict[str, Method] = {
     "chains": METHODS["hmc"],
     "populations": PAPER_METHODS["hmc"],
     "batch": BatchedHMC(),
-    "ladders": TemperedHMC(),
+    "ladders": MarginalHMC(),
 }
 
 Change = Callable[[Setup], Setup]
