@@ -166,7 +166,10 @@ TARGETS = {
         "Paper protocol: RMSE of `hmc`, `ensemble`, `nn-hyvi`, `funn-hyvi` within 10% of the paper's or below",
         _of_error,
     ),
-    "chains": Target("`hmc`: R-hat of predictions at most 1.01 and bulk ESS at least 1,000 in every cell", _of_chains),
+    "chains": Target(
+        "`hmc`: R-hat of predictions at most 1.01 and bulk ESS at least 1,000 in every cell (no numbers of others are told)",
+        _of_chains,
+    ),
     "default auc": Target(
         "Default protocol: the best AUC of our methods at least the best of the paper's row and `knn-distance`'s, or "
         "else that of disagreement and novelty combined, as alarms on unseen rows",
@@ -185,14 +188,6 @@ TARGETS = {
 # What was found out about cells that miss, by target and cell. Printed only where a cell misses. What was tried with
 # other settings is a variant of a protocol, so its numbers are in the tables and not here.
 INVESTIGATED: dict[tuple[str, str], str] = {
-    ("chains", "paper navalC seed 0"): (
-        "3,000 draws a chain, the most that it takes here, in an hour and a half of one core; a tenth more should do. "
-        "With sigma_l = 0.2 and 10,740 rows the posterior is so narrow in some directions that it is ten thousand "
-        "leapfrog steps from end to end, so trajectories follow a summary of the table in 500 rows and are accepted by "
-        "all rows. No-U-Turn chains came to an R-hat of 3.1 in forty minutes, with principal components instead of "
-        "columns, too. Its entropies are too low: a state that a chain did not leave is drawn again, and draws that "
-        "coincide count as 1.2e-7 apart."
-    ),
     ("chains", "default energy seed 0"): (
         "8,000 draws a chain. Rows of nu mix worst: the chains are equally likely, but differ in the few hidden units "
         "that matter most. More than twice the noise does not help (0.1): two chains have a pair of such units one way "
