@@ -105,7 +105,7 @@ class End(NamedTuple):
 
 
 @functools.partial(jax.jit, static_argnames=("method",))
-def _round(
+def _moved(
     method: MarginalHMC, course: Course, model: Model, data: Data, keys: Key, hidden: Float[Array, "l c q"]
 ) -> End:
     """A trajectory and the mirrors of every network, a level at a time: a processor's cache holds what that needs."""
@@ -215,7 +215,7 @@ class _Ladders:
         model = replace(self.model, noise_std=jnp.float32(self.model.noise_std / np.sqrt(share)))
         keys = jax.random.split(move_key, self.hidden.shape[:2])
         try:
-            end = jax.block_until_ready(_round(self.method, course, model, self.data, keys, self.hidden))
+            end = jax.block_until_ready(_moved(self.method, course, model, self.data, keys, self.hidden))
         except KeyboardInterrupt:
             said = f"interrupted after {self.rounds} of {planned} rounds; nothing was kept."
             raise KeyboardInterrupt(said) from None

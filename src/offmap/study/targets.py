@@ -167,7 +167,7 @@ TARGETS = {
         _of_error,
     ),
     "chains": Target(
-        "`hmc`: R-hat of predictions at most 1.01 and bulk ESS at least 1,000 in every cell (no numbers of others are told)",
+        "`hmc`: R-hat of predictions at most 1.01 and bulk ESS at least 1,000 in every cell (others tell no numbers)",
         _of_chains,
     ),
     "default auc": Target(
