@@ -10,6 +10,8 @@ from offmap.study.runs import read_runs
 from offmap.study.settings import outdated, settings_of
 from tests.study_records import record
 
+RESULTS = Path(__file__).parent.parent / "docs" / "results"
+
 
 def as_run(protocol: str, dataset: str, method: str) -> Any:
     """A record of the cell under the settings that it has."""
@@ -67,3 +69,8 @@ def test_when_chains_may_give_up_says_nothing_of_chains_that_have_mixed() -> Non
     patient = with_method(as_run("paper", "protein", "hmc"), most_draws=9000)
     assert outdated(patient) == []
     assert outdated(patient | {"rhat": 1.5}) == ["most_draws was 9000, is 1000"]
+
+
+@pytest.mark.skipif(not RESULTS.exists(), reason="the study's results are not here")
+def test_the_recorded_cells_have_the_settings_that_stand_here() -> None:
+    assert {str(Cell.of(one)): changes for one in read_runs(RESULTS)[0] if (changes := outdated(one))} == {}
