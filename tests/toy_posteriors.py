@@ -64,7 +64,8 @@ def two_modes() -> tuple[Model, Data]:
 
 def one_hinge() -> tuple[Model, Data]:
     """v relu(w x + b) + c on a parabola's rows: on for either end, and as often, for the rows are their own mirror."""
-    X = jnp.linspace(-2.0, 2.0, 31)[:, None]
+    half = jnp.linspace(0.0, 2.0, 16)
+    X = jnp.concatenate([-half[:0:-1], half])[:, None]
     model = Model(
         network=Network(n_inputs=1, hidden=(1,)),
         prior=GaussianPrior(1.0),
