@@ -28,7 +28,7 @@ def model_with(hidden: tuple[int, ...]) -> Model:
 
 
 def hidden_of(model: Model, seed: int) -> jax.Array:
-    (theta,) = model.prior.sample(jax.random.key(seed), 1, model.network)  # type: ignore[attr-defined]
+    (theta,) = model.parameter_prior.sample(jax.random.key(seed), 1, model.network)
     return theta[: len(theta) - model.network.shapes[-1][0] - 1]
 
 
