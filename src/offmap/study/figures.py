@@ -27,6 +27,7 @@ STYLES: dict[str, Style] = {
 }
 SETS = {"u_train": ("training rows", BLUE), "u_test": ("test rows", GREEN), "u_ood": ("off the map (nu)", ORANGE)}
 HEIGHT = 0.92  # of a curve, in steps from method to method
+VISIBLE = 0.006  # of a curve's height: there is no colour beyond where it first and last is so high
 NONE_MISSED = 1e-4  # one of 10,000 draws of nu: fewer cannot be told from none
 WIDTH = 9.2  # inches
 IN_A_GAP = 8  # values between two quantiles
@@ -66,6 +67,15 @@ def _common_range(methods: ByMethod) -> tuple[float, float]:
     return low - 0.05 * (high - low), high + 0.05 * (high - low)
 
 
+def _from_end_to_end(there: np.ndarray) -> np.ndarray:
+    """Whether a place lies between the first and the last that is `there`, so that a thin tail is not cut into dashes.
+
+    >>> _from_end_to_end(np.array([False, True, False, True, False])).tolist()
+    [False, True, True, True, False]
+    """
+    return np.logical_or.accumulate(there) & np.logical_or.accumulate(there[::-1])[::-1]
+
+
 def _density(values: np.ndarray, x: np.ndarray) -> np.ndarray:
     """A kernel density at `x`, scaled to a height of 1."""
     if not len(values):
@@ -86,7 +96,7 @@ def draw_distributions(path: Path, dataset: str, methods: ByMethod) -> None:
         axis.axhline(base, color=GREY, linewidth=0.6, zorder=place)
         for key, (name, colour) in SETS.items():
             heights = HEIGHT * _density(_pooled(records, key), x)
-            curve = base + np.where(heights > 0.006, heights, np.nan)  # no colour where there is nothing
+            curve = base + np.where(_from_end_to_end(heights > VISIBLE), heights, np.nan)
             axis.fill_between(x, base, curve, color=colour, alpha=0.3, linewidth=0, zorder=place)
             axis.plot(x, curve, color=colour, linewidth=1.4, zorder=place, label=None if place else name)
     names = [f"{method}\nAUC {_mean_auc(records):.4f}" for method, records in methods.items()]
