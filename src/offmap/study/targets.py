@@ -199,7 +199,11 @@ INVESTIGATED: dict[tuple[str, str], str] = {
         "are is settled while the likelihood's exponent is about a hundredth, and few of the ancestors that settled it "
         "are left in the end. Ladders of such exponents would take hours a seed: all weights change from level to "
         "level. Ladders of networks without output layers, to which a linear function is lent (`MarginalHMC`), come "
-        "nearest: [`default:sampler=ladders`](tables.md#did-the-draws-of-hmc-mix) has how near."
+        "nearest: [`default:sampler=ladders`](tables.md#did-the-draws-of-hmc-mix) has how near. With tanh, whose "
+        "units have no side, they come no nearer (`default:activation=tanh,sampler=ladders`). Elliptical slices of one "
+        "hidden unit at a time, in a trial that is not kept, renew the fit faster than trajectories, and everything "
+        "where the exponent is small; but ladders from there hardly ever make a trip, for near the whole exponent all "
+        "that is known is slow."
     ),
     ("chains", "default energy seed 1"): "See seed 0.",
     ("chains", "default energy seed 2"): "See seed 0.",
