@@ -28,6 +28,9 @@ OTHER_NOISE = """\
 The paper prints sigma_l = 0.2 for navalC. Its entropies are those of 0.2, which is used ("Other settings" below has
 0.02), but no density under 0.2 can be as high as the LPP that it reports for
 `mc-dropout` and `ensemble`: 0.02 fits those two. Where it had which is not known."""
+NEAR_A_THRESHOLD = """\
+Under this noise our fits of `funn-mfvi` are far less diverse than under twice as much (`paper:noise=1` in "Other
+settings" below). The paper's seem to have been across that threshold; which detail took them there is not known."""
 
 # By quantity, dataset and method; the first that fits.
 _REASONS: tuple[tuple[Names, Names, Names, str], ...] = (
@@ -35,6 +38,12 @@ _REASONS: tuple[tuple[Names, Names, Names, str], ...] = (
     (frozenset({"lpp"}), None, frozenset({"ensemble"}), VARIANCE_ONLY),
     (frozenset({"entropy_parameter"}), None, frozenset({"hmc"}), UNMIXED_DRAWS),
     (None, frozenset({"navalC"}), frozenset(PUBLISHED_METHODS) - {"ensemble"}, OTHER_NOISE),
+    (
+        frozenset({"entropy_parameter", "entropy_predictor"}),
+        frozenset({"wine"}),
+        frozenset({"funn-mfvi"}),
+        NEAR_A_THRESHOLD,
+    ),
     (
         frozenset({"entropy_parameter", "entropy_predictor"}),
         frozenset({"powerplant", "protein"}),
