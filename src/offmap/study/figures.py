@@ -27,7 +27,7 @@ STYLES: dict[str, Style] = {
 }
 SETS = {"u_train": ("training rows", BLUE), "u_test": ("test rows", GREEN), "u_ood": ("off the map (nu)", ORANGE)}
 HEIGHT = 0.92  # of a curve, in steps from method to method
-VISIBLE = 0.006  # of a curve's height: there is no colour beyond where it first and last is so high
+VISIBLE = 0.006  # in the same steps: a curve is drawn from where it is first so high to where it is last
 NONE_MISSED = 1e-4  # one of 10,000 draws of nu: fewer cannot be told from none
 WIDTH = 9.2  # inches
 IN_A_GAP = 8  # values between two quantiles
